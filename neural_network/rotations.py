@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rotations as axis-angle, matrix, quaternion and 6D, batched, with the backward pass beside the forward one.
+
+Every public function takes free leading axes and keeps the floating type it is given.
+Axis-angle vectors are in radians, quaternions are (w, x, y, z), matrices act on column vectors.
+The kernels named ``*_components`` hold the component axes first, ``(3, ...)`` and ``(3, 3, ...)``:
+long contiguous rows are what NumPy is fast at, so the batched forward kinematics calls them directly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+_SERIES_BELOW = 0.05  # [rad] under this angle (x - sin x) / x^3 is summed as a series; above it float32 still has 5 digits
+
+
+def cross_components(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Cross product of ``a`` and ``b``, both (3, ...), broadcast over the other axes."""
+    return np.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
+
+
+def matrix_components(rot: np.ndarray) -> np.ndarray:
+    """Rodrigues' formula, components first: axis-angle (3, ...) [rad] to matrices (3, 3, ...).
+
+    Exact at zero rotation. Source: R = I + sin(t)/t [w] + (1 - cos t)/t^2 [w]^2, written with sinc.
+    """
+    x, y, z = rot
+    xx, yy, zz = x * x, y * y, z * z
+    angle = np.sqrt(xx + yy + zz)
+    s = np.sinc(angle / np.pi)
+    h = np.sinc(angle / (2 * np.pi))
+    c = 0.5 * h * h
+    cx, cy, cz = c * x, c * y, c * z
+    xy, xz, yz = cx * y, cx * z, cy * z
+    sx, sy, sz = s * x, s * y, s * z
+    out = np.empty((3, 3, *angle.shape), angle.dtype)
+    out[0, 0] = 1 - c * (yy + zz)
+    out[1, 1] = 1 - c * (xx + zz)
+    out[2, 2] = 1 - c * (xx + yy)
+    out[0, 1], out[1, 0] = xy - sz, xy + sz
+    out[0, 2], out[2, 0] = xz + sy, xz - sy
+    out[1, 2], out[2, 1] = yz - sx, yz + sx
+    return out
+
+
+def backward_components(rot: np.ndarray, torque: np.ndarray) -> np.ndarray:
+    """Gradient with respect to axis-angle ``rot`` (3, ...) of a value whose left-increment gradient is ``torque`` (3, ...).
+
+    ``torque`` is dL/dd for R -> exp(d) R. The result is J_l(rot)^T torque with the left Jacobian of SO(3),
+    J_l = I + (1 - cos t)/t^2 [w] + (t - sin t)/t^3 [w]^2 (Chirikjian, Stochastic Models vol. 2, eq. 10.86).
+    """
+    x, y, z = rot
+    square = x * x + y * y + z * z
+    angle = np.sqrt(square)
+    h = np.sinc(angle / (2 * np.pi))
+    a = 0.5 * h * h
+    series = (1 - square / 20 * (1 - square / 42)) / 6
+    small = angle < _SERIES_BELOW
+    b = np.where(small, series, (1 - np.sinc(angle / np.pi)) / np.where(small, 1, square))
+    once = cross_components(rot, torque)
+    return torque - a * once + b * cross_components(rot, once)
+
+
+def matrix_from_axis_angle(rot: np.ndarray) -> np.ndarray:
+    """Axis-angle (..., 3) [rad] to rotation matrices (..., 3, 3)."""
+    components = matrix_components(np.moveaxis(_floating(rot), -1, 0))
+    return np.ascontiguousarray(np.moveaxis(components, (0, 1), (-2, -1)))
+
+
+def axis_angle_backward(rot: np.ndarray, torque: np.ndarray) -> np.ndarray:
+    """Gradient (..., 3) with respect to axis-angle ``rot`` (..., 3), from the left-increment gradient ``torque`` (..., 3)."""
+    components = backward_components(np.moveaxis(_floating(rot), -1, 0), np.moveaxis(_floating(torque), -1, 0))
+    return np.moveaxis(components, 0, -1)
+
+
+def axis_angle_from_matrix(matrix: np.ndarray) -> np.ndarray:
+    """Rotation matrices (..., 3, 3) to axis-angle (..., 3) [rad], angle in [0, pi]; at pi either axis sign may come."""
+    return axis_angle_from_quaternion(quaternion_from_matrix(matrix))
+
+
+def quaternion_from_axis_angle(rot: np.ndarray) -> np.ndarray:
+    """Axis-angle (..., 3) [rad] to unit quaternions (..., 4)."""
+    rot = _floating(rot)
+    half = 0.5 * np.linalg.norm(rot, axis=-1, keepdims=True)
+    return np.concatenate([np.cos(half), 0.5 * np.sinc(half / np.pi) * rot], axis=-1)
+
+
+def axis_angle_from_quaternion(quaternion: np.ndarray) -> np.ndarray:
+    """Quaternions (..., 4), either sign, to the shortest axis-angle (..., 3) [rad]; need not be exactly unit."""
+    quaternion = _floating(quaternion)
+    quaternion = np.where(quaternion[..., :1] < 0, -quaternion, quaternion)
+    vector = quaternion[..., 1:]
+    sine = np.linalg.norm(vector, axis=-1, keepdims=True)
+    half = np.arctan2(sine, quaternion[..., :1])
+    # angle / sine, where sine -> 0 means angle -> 2 sine / w
+    factor = np.where(sine > 1e-12, 2 * half / np.maximum(sine, 1e-30), 2 / np.maximum(quaternion[..., :1], 1e-30))
+    return vector * factor
+
+
+def matrix_from_quaternion(quaternion: np.ndarray) -> np.ndarray:
+    """Quaternions (..., 4) to rotation matrices (..., 3, 3); normalised here, a zero quaternion gives the identity."""
+    quaternion = _floating(quaternion)
+    length = np.linalg.norm(quaternion, axis=-1, keepdims=True)
+    identity = np.zeros(4, quaternion.dtype)
+    identity[0] = 1
+    w, x, y, z = np.moveaxis(np.where(length > 1e-12, quaternion / np.maximum(length, 1e-30), identity), -1, 0)
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def quaternion_from_matrix(matrix: np.ndarray) -> np.ndarray:
+    """Rotation matrices (..., 3, 3) to unit quaternions (..., 4) with w >= 0.
+
+    The largest of the four squared components is found first, so that no angle loses digits
+    (Bar-Itzhack's and Shepperd's remark on the extraction from a direction cosine matrix).
+    """
+    matrix = _floating(matrix)
+    xx, yy, zz = matrix[..., 0, 0], matrix[..., 1, 1], matrix[..., 2, 2]
+    a, b, c = matrix[..., 2, 1], matrix[..., 0, 2], matrix[..., 1, 0]
+    d, e, f = matrix[..., 1, 2], matrix[..., 2, 0], matrix[..., 0, 1]
+    candidates = np.stack(
+        [
+            np.stack([1 + xx + yy + zz, a - d, b - e, c - f], axis=-1),
+            np.stack([a - d, 1 + xx - yy - zz, c + f, b + e], axis=-1),
+            np.stack([b - e, c + f, 1 - xx + yy - zz, a + d], axis=-1),
+            np.stack([c - f, b + e, a + d, 1 - xx - yy + zz], axis=-1),
+        ],
+        axis=-2,
+    )
+    best = np.argmax(np.stack([candidates[..., i, i] for i in range(4)], axis=-1), axis=-1)
+    chosen = np.take_along_axis(candidates, best[..., None, None], axis=-2)[..., 0, :]
+    chosen = chosen / np.linalg.norm(chosen, axis=-1, keepdims=True)
+    return np.where(chosen[..., :1] < 0, -chosen, chosen)
+
+
+def quaternion_multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Hamilton product of (..., 4) and (..., 4): the rotation ``b`` first, then ``a``."""
+    aw, ax, ay, az = np.moveaxis(_floating(a), -1, 0)
+    bw, bx, by, bz = np.moveaxis(_floating(b), -1, 0)
+    return np.stack(
+        [
+            aw * bw - ax * bx - ay * by - az * bz,
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+        ],
+        axis=-1,
+    )
+
+
+def quaternion_conjugate(quaternion: np.ndarray) -> np.ndarray:
+    """The inverse of unit quaternions (..., 4)."""
+    return quaternion * np.array([1, -1, -1, -1], quaternion.dtype)
+
+
+def continuous_quaternions(quaternion: np.ndarray) -> np.ndarray:
+    """Signs chosen along the first axis (F, ..., 4) so that neighbouring frames never flip between q and -q."""
+    quaternion = _floating(quaternion)
+    flips = np.einsum("f...c,f...c->f...", quaternion[1:], quaternion[:-1]) < 0
+    sign = np.cumprod(np.where(flips, -1.0, 1.0), axis=0)
+    return np.concatenate([quaternion[:1], quaternion[1:] * sign[..., None]]).astype(quaternion.dtype)
+
+
+def slerp(a: np.ndarray, b: np.ndarray, fraction: float | np.ndarray) -> np.ndarray:
+    """Axis-angle (..., 3) [rad] on the shortest arc from ``a`` to ``b``, at ``fraction`` (broadcast over (..., 1)) of it."""
+    qa, qb = quaternion_from_axis_angle(a), quaternion_from_axis_angle(b)
+    step = axis_angle_from_quaternion(quaternion_multiply(quaternion_conjugate(qa), qb))
+    return axis_angle_from_quaternion(quaternion_multiply(qa, quaternion_from_axis_angle(step * fraction)))
+
+
+def sixd_from_matrix(matrix: np.ndarray) -> np.ndarray:
+    """Rotation matrices (..., 3, 3) to their first two columns (..., 6) (Zhou et al. 2019, arXiv 1812.07035)."""
+    return np.concatenate([matrix[..., :, 0], matrix[..., :, 1]], axis=-1)
+
+
+def matrix_from_sixd(sixd: np.ndarray) -> np.ndarray:
+    """6D (..., 6) to rotation matrices (..., 3, 3) by Gram-Schmidt; two parallel or zero columns give a ValueError."""
+    sixd = _floating(sixd)
+    first, second = sixd[..., :3], sixd[..., 3:]
+    length = np.linalg.norm(first, axis=-1, keepdims=True)
+    third = np.cross(first, second)
+    area = np.linalg.norm(third, axis=-1, keepdims=True)
+    if np.any(area <= 1e-12):
+        raise ValueError("6D rotation: expected two independent columns, got parallel or zero ones")
+    first, third = first / length, third / area
+    return np.stack([first, np.cross(third, first), third], axis=-1)
+
+
+def rotation_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The smallest rotation (..., 3, 3) that turns directions ``a`` (..., 3) into ``b`` (..., 3).
+
+    Opposite directions turn half a circle about some axis at right angles; zero vectors give the identity.
+    """
+    a, b = np.broadcast_arrays(_unit(_floating(a)), _unit(_floating(b)))
+    cosine = np.sum(a * b, axis=-1, keepdims=True)
+    quaternion = np.concatenate([1 + cosine, np.cross(a, b)], axis=-1)
+    away = np.eye(3, dtype=a.dtype)[np.argmin(np.abs(a), axis=-1)]
+    half_turn = np.concatenate([0 * cosine, _unit(np.cross(a, away))], axis=-1)
+    missing = np.sum(np.abs(a), axis=-1, keepdims=True) * np.sum(np.abs(b), axis=-1, keepdims=True) == 0
+    quaternion = np.where(cosine < -1 + 1e-9, half_turn, quaternion)
+    return matrix_from_quaternion(np.where(missing, np.array([1.0, 0, 0, 0], a.dtype), quaternion))
+
+
+def geodesic_angle(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Angle (...) [rad] of the rotation between matrices ``a`` and ``b``, both (..., 3, 3); accurate at small angles too."""
+    return np.linalg.norm(axis_angle_from_matrix(np.swapaxes(a, -1, -2) @ b), axis=-1)
+
+
+def twist_about(rot: np.ndarray, axis: np.ndarray) -> np.ndarray:
+    """Signed twist angle (...) [rad] in (-pi, pi] of axis-angle ``rot`` (..., 3) about the unit ``axis`` (..., 3).
+
+    Swing-twist decomposition: the twist is the rotation about ``axis`` nearest to ``rot``; at a half-turn swing it is 0.
+    """
+    quaternion = quaternion_from_axis_angle(rot)
+    return 2 * _half_angle(np.sum(quaternion[..., 1:] * axis, axis=-1), quaternion[..., 0])
+
+
+def _half_angle(sine: np.ndarray, cosine: np.ndarray) -> np.ndarray:
+    sign = np.where(cosine < 0, -1.0, 1.0).astype(sine.dtype)
+    return np.arctan2(sine * sign, cosine * sign)
+
+
+def matrix_from_euler(angles: np.ndarray, order: str) -> np.ndarray:
+    """Euler ``angles`` (..., n) [rad] about the axes named in ``order`` ("ZYX", any n >= 0) to matrices (..., 3, 3).
+
+    Composed left to right as BVH lists its channels: R = R(order[0]) R(order[1]) ...
+    """
+    angles = _floating(angles)
+    out = np.broadcast_to(np.eye(3, dtype=angles.dtype), (*angles.shape[:-1], 3, 3))
+    for i, letter in enumerate(order.upper()):
+        axis = np.eye(3, dtype=angles.dtype)["XYZ".index(letter)]
+        out = out @ matrix_from_axis_angle(angles[..., i : i + 1] * axis)
+    return out
+
+
+def _unit(vector: np.ndarray) -> np.ndarray:
+    length = np.linalg.norm(vector, axis=-1, keepdims=True)
+    return np.where(length > 1e-12, vector / np.maximum(length, 1e-30), 0 * vector)
+
+
+def _floating(array: np.ndarray) -> np.ndarray:
+    array = np.asarray(array)
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
