@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-_SERIES_BELOW = 0.05  # [rad] under this angle (x - sin x) / x^3 is summed as a series; above it float32 still has 5 digits
+_SERIES_BELOW = 0.05  # [rad] below it (x - sin x) / x^3 is summed as a series; above it float32 still has 5 digits
 
 
 def cross_components(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -30,7 +30,7 @@ def matrix_components(rot: np.ndarray) -> np.ndarray:
     s = np.sinc(angle / np.pi)
     h = np.sinc(angle / (2 * np.pi))
     c = 0.5 * h * h
-    cx, cy, cz = c * x, c * y, c * z
+    cx, cy = c * x, c * y
     xy, xz, yz = cx * y, cx * z, cy * z
     sx, sy, sz = s * x, s * y, s * z
     out = np.empty((3, 3, *angle.shape), angle.dtype)
@@ -44,7 +44,7 @@ def matrix_components(rot: np.ndarray) -> np.ndarray:
 
 
 def backward_components(rot: np.ndarray, torque: np.ndarray) -> np.ndarray:
-    """Gradient with respect to axis-angle ``rot`` (3, ...) of a value whose left-increment gradient is ``torque`` (3, ...).
+    """Gradient with respect to axis-angle ``rot`` (3, ...) of a value with left-increment gradient ``torque`` (3, ...).
 
     ``torque`` is dL/dd for R -> exp(d) R. The result is J_l(rot)^T torque with the left Jacobian of SO(3),
     J_l = I + (1 - cos t)/t^2 [w] + (t - sin t)/t^3 [w]^2 (Chirikjian, Stochastic Models vol. 2, eq. 10.86).
@@ -68,7 +68,7 @@ def matrix_from_axis_angle(rot: np.ndarray) -> np.ndarray:
 
 
 def axis_angle_backward(rot: np.ndarray, torque: np.ndarray) -> np.ndarray:
-    """Gradient (..., 3) with respect to axis-angle ``rot`` (..., 3), from the left-increment gradient ``torque`` (..., 3)."""
+    """Gradient (..., 3) with respect to axis-angle ``rot`` (..., 3), from left-increment gradient ``torque`` (..., 3)."""
     components = backward_components(np.moveaxis(_floating(rot), -1, 0), np.moveaxis(_floating(torque), -1, 0))
     return np.moveaxis(components, 0, -1)
 
@@ -166,7 +166,7 @@ def continuous_quaternions(quaternion: np.ndarray) -> np.ndarray:
 
 
 def slerp(a: np.ndarray, b: np.ndarray, fraction: float | np.ndarray) -> np.ndarray:
-    """Axis-angle (..., 3) [rad] on the shortest arc from ``a`` to ``b``, at ``fraction`` (broadcast over (..., 1)) of it."""
+    """Axis-angle (..., 3) [rad] at ``fraction`` (broadcast over (..., 1)) of the shortest arc from ``a`` to ``b``."""
     qa, qb = quaternion_from_axis_angle(a), quaternion_from_axis_angle(b)
     step = axis_angle_from_quaternion(quaternion_multiply(quaternion_conjugate(qa), qb))
     return axis_angle_from_quaternion(quaternion_multiply(qa, quaternion_from_axis_angle(step * fraction)))
@@ -206,14 +206,14 @@ def rotation_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def geodesic_angle(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Angle (...) [rad] of the rotation between matrices ``a`` and ``b``, both (..., 3, 3); accurate at small angles too."""
+    """Angle (...) [rad] of the rotation between matrices ``a`` and ``b``, both (..., 3, 3); accurate at small angles."""
     return np.linalg.norm(axis_angle_from_matrix(np.swapaxes(a, -1, -2) @ b), axis=-1)
 
 
 def twist_about(rot: np.ndarray, axis: np.ndarray) -> np.ndarray:
     """Signed twist angle (...) [rad] in (-pi, pi] of axis-angle ``rot`` (..., 3) about the unit ``axis`` (..., 3).
 
-    Swing-twist decomposition: the twist is the rotation about ``axis`` nearest to ``rot``; at a half-turn swing it is 0.
+    Swing-twist decomposition: the twist is the rotation about ``axis`` nearest to ``rot``; 0 at a half-turn swing.
     """
     quaternion = quaternion_from_axis_angle(rot)
     return 2 * _half_angle(np.sum(quaternion[..., 1:] * axis, axis=-1), quaternion[..., 0])

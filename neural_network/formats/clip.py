@@ -38,7 +38,7 @@ class Clip:
     unit: float = 1.0
     """Metres in one file unit, as found or asked for."""
     translations: dict[int, np.ndarray] = field(default_factory=dict)
-    """Joint index -> (F, 3) moving offset in place of the rest offset, only for joints that really move (not the root)."""
+    """Joint index -> (F, 3) moving offset in place of the rest offset, for joints that really move (not the root)."""
     warnings: tuple[str, ...] = ()
     """What a person should know: one sentence each, naming file, line and joint where there is one."""
 
