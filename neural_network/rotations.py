@@ -11,29 +11,31 @@ from __future__ import annotations
 
 import numpy as np
 
-_SERIES_BELOW = 0.05  # [rad] below it (x - sin x) / x^3 is summed as a series; above it float32 still has 5 digits
+_SERIES_BELOW = 0.05**2  # [rad^2] under this (t - sin t)/t^3 is summed as a series: above it float32 still has 4 digits
+_TINY = 1e-30  # [rad^2]
 
 
 def cross_components(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Cross product of ``a`` and ``b``, both (3, ...), broadcast over the other axes."""
-    return np.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
+    """Cross product of ``a`` and ``b``, both (3, ...) of one shape."""
+    out = np.empty_like(b)
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        np.multiply(a[j], b[k], out=out[i])
+        out[i] -= a[k] * b[j]
+    return out
 
 
 def matrix_components(rot: np.ndarray) -> np.ndarray:
     """Rodrigues' formula, components first: axis-angle (3, ...) [rad] to matrices (3, 3, ...).
 
-    Exact at zero rotation. Source: R = I + sin(t)/t [w] + (1 - cos t)/t^2 [w]^2, written with sinc.
+    Exact at zero rotation. Source: R = I + sin(t)/t [w] + (1 - cos t)/t^2 [w]^2.
     """
     x, y, z = rot
     xx, yy, zz = x * x, y * y, z * z
-    angle = np.sqrt(xx + yy + zz)
-    s = np.sinc(angle / np.pi)
-    h = np.sinc(angle / (2 * np.pi))
-    c = 0.5 * h * h
+    s, c, _ = _coefficients(xx + yy + zz)
     cx, cy = c * x, c * y
     xy, xz, yz = cx * y, cx * z, cy * z
     sx, sy, sz = s * x, s * y, s * z
-    out = np.empty((3, 3, *angle.shape), angle.dtype)
+    out = np.empty((3, 3, *s.shape), s.dtype)
     out[0, 0] = 1 - c * (yy + zz)
     out[1, 1] = 1 - c * (xx + zz)
     out[2, 2] = 1 - c * (xx + yy)
@@ -43,6 +45,15 @@ def matrix_components(rot: np.ndarray) -> np.ndarray:
     return out
 
 
+def _coefficients(square: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """sin(t)/t, (1 - cos t)/t^2 and guarded t^2, from t^2 (...); half angles, so that float32 loses no digits."""
+    square = square + _TINY  # zero becomes 1e-15 rad: the limits 1 and 1/2 come out exact, with no branch
+    angle = np.sqrt(square)
+    half = 0.5 * angle
+    sine = np.sin(half) / angle
+    return 2 * sine * np.cos(half), 2 * sine * sine, square
+
+
 def backward_components(rot: np.ndarray, torque: np.ndarray) -> np.ndarray:
     """Gradient with respect to axis-angle ``rot`` (3, ...) of a value with left-increment gradient ``torque`` (3, ...).
 
@@ -50,26 +61,27 @@ def backward_components(rot: np.ndarray, torque: np.ndarray) -> np.ndarray:
     J_l = I + (1 - cos t)/t^2 [w] + (t - sin t)/t^3 [w]^2 (Chirikjian, Stochastic Models vol. 2, eq. 10.86).
     """
     x, y, z = rot
-    square = x * x + y * y + z * z
-    angle = np.sqrt(square)
-    h = np.sinc(angle / (2 * np.pi))
-    a = 0.5 * h * h
+    s, a, square = _coefficients(x * x + y * y + z * z)
     series = (1 - square / 20 * (1 - square / 42)) / 6
-    small = angle < _SERIES_BELOW
-    b = np.where(small, series, (1 - np.sinc(angle / np.pi)) / np.where(small, 1, square))
+    b = np.where(square < _SERIES_BELOW, series, (1 - s) / square)
     once = cross_components(rot, torque)
-    return torque - a * once + b * cross_components(rot, once)
+    twice = cross_components(rot, once)
+    once *= a
+    twice *= b
+    twice -= once
+    twice += torque
+    return twice
 
 
 def matrix_from_axis_angle(rot: np.ndarray) -> np.ndarray:
     """Axis-angle (..., 3) [rad] to rotation matrices (..., 3, 3)."""
-    components = matrix_components(np.moveaxis(_floating(rot), -1, 0))
+    components = matrix_components(_components_first(rot))[..., 0]
     return np.ascontiguousarray(np.moveaxis(components, (0, 1), (-2, -1)))
 
 
 def axis_angle_backward(rot: np.ndarray, torque: np.ndarray) -> np.ndarray:
-    """Gradient (..., 3) with respect to axis-angle ``rot`` (..., 3), from left-increment gradient ``torque`` (..., 3)."""
-    components = backward_components(np.moveaxis(_floating(rot), -1, 0), np.moveaxis(_floating(torque), -1, 0))
+    """Gradient (..., 3) with respect to axis-angle ``rot`` (..., 3), see `backward_components`; ``torque`` (..., 3)."""
+    components = backward_components(_components_first(rot), _components_first(torque))[..., 0]
     return np.moveaxis(components, 0, -1)
 
 
@@ -109,7 +121,7 @@ def matrix_from_quaternion(quaternion: np.ndarray) -> np.ndarray:
         [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
         [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
     ]
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2).astype(quaternion.dtype, copy=False)
 
 
 def quaternion_from_matrix(matrix: np.ndarray) -> np.ndarray:
@@ -134,7 +146,7 @@ def quaternion_from_matrix(matrix: np.ndarray) -> np.ndarray:
     best = np.argmax(np.stack([candidates[..., i, i] for i in range(4)], axis=-1), axis=-1)
     chosen = np.take_along_axis(candidates, best[..., None, None], axis=-2)[..., 0, :]
     chosen = chosen / np.linalg.norm(chosen, axis=-1, keepdims=True)
-    return np.where(chosen[..., :1] < 0, -chosen, chosen)
+    return np.where(chosen[..., :1] < 0, -chosen, chosen).astype(matrix.dtype, copy=False)
 
 
 def quaternion_multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -154,6 +166,7 @@ def quaternion_multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def quaternion_conjugate(quaternion: np.ndarray) -> np.ndarray:
     """The inverse of unit quaternions (..., 4)."""
+    quaternion = _floating(quaternion)
     return quaternion * np.array([1, -1, -1, -1], quaternion.dtype)
 
 
@@ -169,7 +182,8 @@ def slerp(a: np.ndarray, b: np.ndarray, fraction: float | np.ndarray) -> np.ndar
     """Axis-angle (..., 3) [rad] at ``fraction`` (broadcast over (..., 1)) of the shortest arc from ``a`` to ``b``."""
     qa, qb = quaternion_from_axis_angle(a), quaternion_from_axis_angle(b)
     step = axis_angle_from_quaternion(quaternion_multiply(quaternion_conjugate(qa), qb))
-    return axis_angle_from_quaternion(quaternion_multiply(qa, quaternion_from_axis_angle(step * fraction)))
+    part = quaternion_from_axis_angle(step * np.asarray(fraction, step.dtype))
+    return axis_angle_from_quaternion(quaternion_multiply(qa, part))
 
 
 def sixd_from_matrix(matrix: np.ndarray) -> np.ndarray:
@@ -184,7 +198,8 @@ def matrix_from_sixd(sixd: np.ndarray) -> np.ndarray:
     length = np.linalg.norm(first, axis=-1, keepdims=True)
     third = np.cross(first, second)
     area = np.linalg.norm(third, axis=-1, keepdims=True)
-    if np.any(area <= 1e-12):
+    noise = 4 * np.finfo(sixd.dtype).eps * length * np.linalg.norm(second, axis=-1, keepdims=True)
+    if np.any(area <= noise):
         raise ValueError("6D rotation: expected two independent columns, got parallel or zero ones")
     first, third = first / length, third / area
     return np.stack([first, np.cross(third, first), third], axis=-1)
@@ -196,50 +211,64 @@ def rotation_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     Opposite directions turn half a circle about some axis at right angles; zero vectors give the identity.
     """
     a, b = np.broadcast_arrays(_unit(_floating(a)), _unit(_floating(b)))
-    cosine = np.sum(a * b, axis=-1, keepdims=True)
-    quaternion = np.concatenate([1 + cosine, np.cross(a, b)], axis=-1)
+    total, difference = (np.linalg.norm(v, axis=-1, keepdims=True) for v in (a + b, a - b))
+    # Near half a turn the cross product is mostly rounding: only what is at right angles to a - b is kept of it.
+    across = np.cross(a, b)
+    along = _unit(a - b, 0)
+    axis = across - along * np.sum(across * along, axis=-1, keepdims=True)
     away = np.eye(3, dtype=a.dtype)[np.argmin(np.abs(a), axis=-1)]
-    half_turn = np.concatenate([0 * cosine, _unit(np.cross(a, away))], axis=-1)
-    missing = np.sum(np.abs(a), axis=-1, keepdims=True) * np.sum(np.abs(b), axis=-1, keepdims=True) == 0
-    quaternion = np.where(cosine < -1 + 1e-9, half_turn, quaternion)
-    return matrix_from_quaternion(np.where(missing, np.array([1.0, 0, 0, 0], a.dtype), quaternion))
+    opposite = (np.linalg.norm(axis, axis=-1, keepdims=True) < 4 * np.finfo(a.dtype).eps) & (total < difference)
+    axis = np.where(opposite, np.cross(a, away), axis)
+    # cos and sin of half the angle are |a + b| / 2 and |a - b| / 2
+    quaternion = np.concatenate([total, difference * _unit(axis, 0)], axis=-1)
+    missing = ~(np.any(a, axis=-1, keepdims=True) & np.any(b, axis=-1, keepdims=True))
+    return matrix_from_quaternion(np.where(missing, np.array([1, 0, 0, 0], a.dtype), quaternion))
 
 
 def geodesic_angle(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Angle (...) [rad] of the rotation between matrices ``a`` and ``b``, both (..., 3, 3); accurate at small angles."""
+    """Angle (...) [rad] of the rotation between matrices ``a`` and ``b``, both (..., 3, 3); exact at small angles."""
     return np.linalg.norm(axis_angle_from_matrix(np.swapaxes(a, -1, -2) @ b), axis=-1)
 
 
 def twist_about(rot: np.ndarray, axis: np.ndarray) -> np.ndarray:
-    """Signed twist angle (...) [rad] in (-pi, pi] of axis-angle ``rot`` (..., 3) about the unit ``axis`` (..., 3).
+    """Signed twist angle (...) [rad] in [-pi, pi] of axis-angle ``rot`` (..., 3) about the unit ``axis`` (..., 3).
 
     Swing-twist decomposition: the twist is the rotation about ``axis`` nearest to ``rot``; 0 at a half-turn swing.
     """
     quaternion = quaternion_from_axis_angle(rot)
-    return 2 * _half_angle(np.sum(quaternion[..., 1:] * axis, axis=-1), quaternion[..., 0])
-
-
-def _half_angle(sine: np.ndarray, cosine: np.ndarray) -> np.ndarray:
-    sign = np.where(cosine < 0, -1.0, 1.0).astype(sine.dtype)
-    return np.arctan2(sine * sign, cosine * sign)
+    sine, cosine = np.sum(quaternion[..., 1:] * np.asarray(axis, quaternion.dtype), axis=-1), quaternion[..., 0]
+    sine = np.where(cosine < 0, -sine, sine)
+    half_turn_swing = np.hypot(sine, cosine) < 4 * np.finfo(quaternion.dtype).eps  # nothing but rounding is left
+    twist = np.where(half_turn_swing, 0 * sine, 2 * np.arctan2(sine, np.abs(cosine)))
+    return twist.astype(quaternion.dtype, copy=False)  # NumPy 1 widens a single float32
 
 
 def matrix_from_euler(angles: np.ndarray, order: str) -> np.ndarray:
-    """Euler ``angles`` (..., n) [rad] about the axes named in ``order`` ("ZYX", any n >= 0) to matrices (..., 3, 3).
+    """Euler ``angles`` (..., n) [rad] about the n axes named in ``order`` ("ZYX", "", ...) to matrices (..., 3, 3).
 
-    Composed left to right as BVH lists its channels: R = R(order[0]) R(order[1]) ...
+    Composed left to right as BVH lists its channels: R = R(order[0]) R(order[1]) ...; no angles give the identity.
+    Letters other than X, Y, Z or another number of angles than letters give a ValueError.
     """
     angles = _floating(angles)
-    out = np.broadcast_to(np.eye(3, dtype=angles.dtype), (*angles.shape[:-1], 3, 3))
+    if not set(order.upper()) <= set("XYZ"):
+        raise ValueError(f"Euler order: expected letters of X, Y and Z, got {order!r}")
+    if angles.shape[-1] != len(order):
+        raise ValueError(f"Euler order {order!r}: expected {len(order)} angles, got {angles.shape[-1]}")
+    out = np.broadcast_to(np.eye(3, dtype=angles.dtype), (*angles.shape[:-1], 3, 3)).copy()
     for i, letter in enumerate(order.upper()):
         axis = np.eye(3, dtype=angles.dtype)["XYZ".index(letter)]
         out = out @ matrix_from_axis_angle(angles[..., i : i + 1] * axis)
     return out
 
 
-def _unit(vector: np.ndarray) -> np.ndarray:
+def _unit(vector: np.ndarray, longer_than: float = 1e-12) -> np.ndarray:
     length = np.linalg.norm(vector, axis=-1, keepdims=True)
-    return np.where(length > 1e-12, vector / np.maximum(length, 1e-30), 0 * vector)
+    return np.where(length > longer_than, vector / np.where(length > longer_than, length, 1), 0 * vector)
+
+
+def _components_first(rows: np.ndarray) -> np.ndarray:
+    """(..., 3) as (3, ..., 1): the last axis keeps a single row an array, which NumPy 1 would widen to float64."""
+    return np.moveaxis(_floating(rows), -1, 0)[..., None]
 
 
 def _floating(array: np.ndarray) -> np.ndarray:
