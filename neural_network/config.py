@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every number one may change, one a line, each with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TASKS = ("idle", "locomotion", "reach", "crouch", "jump", "combat", "acrobatics", "dance", "other")
+"""The fixed table of task types; an input holds the position in it divided by the last index."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """When a foot counts as standing; lengths for legs of 0.945 m, scaled with the leg."""
+
+    reference_leg: float = 0.945  # [m] leg length of the reference rig, to which the lengths below belong
+    percentile: float = 2.0  # of the lowest foot height of a clip: robust against single frames below the floor
+    near: float = 0.03  # [m] the lower of ankle and toe under this counts as touching
+    slow: float = 0.3  # [m/s] and the toe slower than this, where time is known
+    ahead: float = 0.1  # [s] desired contact is the contact this much later
+    older_below: float = 0.1  # [m] the older rule: foot head under this height
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Weights of the loss terms; lengths in leg lengths, angles in radians."""
+
+    fk: float = 1.0  # mean Euclidean distance of the effectors
+    orientation: float = 0.1  # geodesic angle of the effectors, inside the FK term
+    contact: float = 0.5  # grounded feet: squared height error and squared slip
+    pose: float = 0.3  # 1 - cos of the rotation error of every bone
+    limits: float = 0.1  # squared excess beyond swing and twist limits
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a network is trained; the defaults are those of the trainer's command line."""
+
+    layout: str = "reference"  # which inputs and outputs, see context.LAYOUTS
+    hidden: tuple[int, ...] = (128, 96)  # 25,605 weights with 50 inputs and 69 outputs: answers in microseconds
+    epochs: int = 300  # upper bound; early stopping usually ends before
+    batch_size: int = 128  # NumPy is fastest per pose at 128 to 256
+    lr: float = 0.001  # Adam's customary step, with the cosine schedule below
+    lr_end: float = 0.02  # share of lr left at the last epoch (cosine); pays together with pose-mix
+    beta1: float = 0.9  # Adam
+    beta2: float = 0.999  # Adam
+    epsilon: float = 1e-8  # Adam
+    patience: int = 40  # epochs without a better validation figure before stopping
+    seed: int = 0  # of weights, order and augmentation; the split has its own use of it
+    augment: int = 2  # presentations of each pose an epoch (the reference share)
+    mix: float = 0.5  # probability with which each limb is taken from another training pose (pose-mix)
+    joint_noise: float = 0.1  # [rad] upper bound of the joint noise of pose-mix
+    max_frames: int = 0  # train on at most this many evenly spaced frames; 0: all
+    time_limit: float = 0.0  # [CPU s] for one training; 0: none. The cosine schedule then follows the time
+    fk_every: int = 1  # FK gradient on every n-th batch (16 in the older schedule)
+    contact_every: int = 1  # contact gradient on every n-th batch (8 in the older schedule)
+    fk_off_below: float = 0.0  # [m^2] older schedule: no FK gradient once the mean squared distance is under this
+    drop_effectors: float = 0.0  # probability of a dropped target, in layouts that have a mask
+    proportions: float = 0.0  # spread of random body proportions in training, e.g. 0.3; 0: the rig's own
+    losses: Losses = Losses()
+
+
+GROUND = Ground()
+SPLIT_SHARE = 0.11  # of the frames (or clips) held out for test, and as many for validation
+SPLIT_LEAST = 3  # frames at least in a test or validation block
+SPLIT_GAP = 0.1  # [s] unused on each side of a held-out block: neighbouring frames are near-copies
+HEADING_WEAK = 0.2  # under this projected length of the left axis the heading is kept from the frame before

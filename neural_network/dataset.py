@@ -1,0 +1,393 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PoseSet: the poses of one character, their npz file, and how they are split into train, validation and test."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import zipfile
+import zlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from . import skeleton as skeletons
+from .config import SPLIT_GAP, SPLIT_LEAST, SPLIT_SHARE, TASKS
+from .skeleton import Skeleton
+
+SCHEMA = 1
+UNUSED, TRAIN, VALIDATION, TEST = range(4)
+PART_NAMES = ("unused", "train", "validation", "test")
+SPLITS = ("block", "clip", "frame")
+
+
+@dataclass(frozen=True)
+class PoseSet:
+    """Raw poses of one Skeleton: no features, so that every layout and split can be made from them."""
+
+    skeleton: Skeleton
+    rot: np.ndarray
+    """(F, J, 3) rot_local [rad], float32."""
+    root_pos: np.ndarray
+    """(F, 3) head of the root [m, armature space], float32."""
+    clip: np.ndarray
+    """(F) int, which clip a frame belongs to; the frames of a clip stand together, in order."""
+    clip_names: tuple[str, ...]
+    clip_tasks: tuple[str, ...]
+    clip_fps: np.ndarray
+    """(C) frames a second."""
+    ground: np.ndarray | None = None
+    """(C) height of the floor under each clip [m, armature space]; found from the feet where absent."""
+
+    @property
+    def frames(self) -> int:
+        """Number of poses."""
+        return len(self.rot)
+
+    def rows(self, clip: int) -> slice:
+        """The frames of one clip."""
+        start, stop = np.searchsorted(self.clip, [clip, clip + 1])
+        return slice(int(start), int(stop))
+
+    def clip_hash(self, clip: int) -> str:
+        """Content hash of one clip's poses, whatever file or place it stands in."""
+        rows = self.rows(clip)
+        digest = hashlib.sha256(self.skeleton.fingerprint.encode())
+        for array in (self.rot[rows], self.root_pos[rows]):
+            digest.update(np.ascontiguousarray(array, "<f4").tobytes())
+        return digest.hexdigest()[:16]
+
+    def content_hash(self) -> str:
+        """Content hash of all clips in order."""
+        return hashlib.sha256("".join(self.clip_hash(c) for c in range(len(self.clip_names))).encode()).hexdigest()[:16]
+
+
+def make(
+    skeleton: Skeleton,
+    rot: np.ndarray,
+    root_pos: np.ndarray,
+    clip: np.ndarray,
+    clip_names: tuple[str, ...] | list[str],
+    clip_tasks: tuple[str, ...] | list[str] | None = None,
+    clip_fps: np.ndarray | float = 30.0,
+    ground: np.ndarray | None = None,
+) -> PoseSet:
+    """A checked PoseSet; arguments as its fields, tasks guessed from the names where not given.
+
+    Rotations beyond half a turn come in as the same rotation the short way round. Raises ValueError saying what does not fit.
+    """
+    rot, root_pos = np.asarray(rot, np.float32), np.asarray(root_pos, np.float32)
+    clip, names = np.asarray(clip), tuple(str(n) for n in clip_names)
+    frames, clips = len(rot), len(names)
+    if rot.shape != (frames, skeleton.count, 3):
+        raise ValueError(f"rot: expected (frames, {skeleton.count}, 3) for this rig, got {rot.shape}")
+    if frames == 0:
+        raise ValueError("no frames: expected at least one pose; extract or import some motion first")
+    if root_pos.shape != (frames, 3):
+        raise ValueError(f"root_pos: expected ({frames}, 3), got {root_pos.shape}")
+    for what, array in (("rot", rot), ("root_pos", root_pos)):
+        bad = np.flatnonzero(~np.isfinite(array.reshape(frames, -1)).all(axis=1))
+        if len(bad):
+            raise ValueError(
+                f"{what}: expected finite numbers, got NaN or infinity in {len(bad)} frames, the first is row {bad[0]}"
+            )
+    if clip.shape != (frames,) or not np.issubdtype(clip.dtype, np.integer):
+        raise ValueError(f"clip: expected ({frames},) integers, got {clip.shape} {clip.dtype}")
+    if clips == 0 or clip.min() < 0 or clip.max() >= clips:
+        raise ValueError(
+            f"clip: expected numbers from 0 to {clips - 1} ({clips} clip names), got {clip.min()} to {clip.max()}"
+        )
+    if np.any(np.diff(clip) < 0):
+        raise ValueError("clip: expected the frames of each clip together and in the order of clip_names")
+    tasks = tuple(guess_task(n) for n in names) if clip_tasks is None else tuple(str(t) for t in clip_tasks)
+    if len(tasks) != clips or set(tasks) - set(TASKS):
+        raise ValueError(f"clip_tasks: expected {clips} of {', '.join(TASKS)}, got {', '.join(tasks[:9]) or 'none'}")
+    fps = np.broadcast_to(np.asarray(clip_fps, np.float64), (clips,)).copy()
+    if not (np.isfinite(fps).all() and (fps > 0).all()):
+        raise ValueError(f"clip_fps: expected positive frame rates, got {fps.min()}")
+    if ground is not None:
+        ground = np.asarray(ground, np.float64)
+        if ground.shape != (clips,) or not np.isfinite(ground).all():
+            raise ValueError(f"ground: expected ({clips},) finite heights, got {ground.shape}")
+    angle = np.linalg.norm(rot, axis=-1, keepdims=True)
+    if angle.max() > np.pi:
+        turns = np.round(angle / (2 * np.pi))
+        rot = np.where(angle > np.pi, rot * (1 - 2 * np.pi * turns / np.maximum(angle, 1e-9)), rot).astype(np.float32)
+    return PoseSet(skeleton, rot, root_pos, clip.astype(np.int32), names, tasks, fps, ground)
+
+
+def save(path: str | os.PathLike[str], poses: PoseSet) -> None:
+    """Write ``training_data.npz``: whole or not at all, and the same bytes for the same poses."""
+    rig = poses.skeleton
+    fields = {
+        "schema": np.array(SCHEMA),
+        "bone_names": np.array(rig.names),
+        "parents": rig.parents.astype(np.int32),
+        "rest_arm": rig.rest_arm,
+        "rot": poses.rot,
+        "root_pos": poses.root_pos,
+        "clip": poses.clip,
+        "clip_names": np.array(poses.clip_names),
+        "clip_tasks": np.array(poses.clip_tasks),
+        "clip_fps": poses.clip_fps,
+        "effectors": np.array([rig.names[e] for e in rig.effectors]),
+        "feet": np.array([rig.names[f] for f in rig.feet], dtype=f"U{max(1, max(map(len, rig.names)))}"),
+        "t_pose": rig.t_pose,
+    }
+    if rig.limits is not None:
+        fields["limits"] = rig.limits
+    if poses.ground is not None:
+        fields["ground"] = poses.ground
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **fields)
+    write_whole(path, buffer.getvalue())
+
+
+def load(path: str | os.PathLike[str]) -> PoseSet:
+    """Read ``training_data.npz``; nothing in it is ever unpickled.
+
+    Raises ValueError with the reason for anything that is not a sound pose file, FileNotFoundError with what to do.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no training data at {path}: extract it in Blender, or import motion files")
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path.name}: expected training data (.npz), got an empty file")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not hasattr(archive, "files"):
+                raise ValueError("a single array (.npy), not an archive")
+            found = {name: archive[name] for name in archive.files}
+    except (
+        ValueError,
+        OSError,
+        zipfile.BadZipFile,
+        EOFError,
+        KeyError,
+        MemoryError,
+        NotImplementedError,
+        zlib.error,
+    ) as error:
+        raise ValueError(
+            f"{path.name}: expected training data (.npz) without pickled objects, got {_reason(error)}"
+        ) from None
+    needed = (
+        "schema",
+        "bone_names",
+        "parents",
+        "rest_arm",
+        "rot",
+        "root_pos",
+        "clip",
+        "clip_names",
+        "clip_tasks",
+        "clip_fps",
+    )
+    missing = [name for name in (*needed, "effectors", "feet") if name not in found]
+    if missing:
+        raise ValueError(f"{path.name}: expected the fields of training data, missing {', '.join(missing)}")
+    schema = found["schema"]
+    if schema.shape != () or not np.issubdtype(schema.dtype, np.integer) or int(schema) != SCHEMA:
+        raise ValueError(
+            f"{path.name}: expected schema {SCHEMA}, got {schema}; extract or import the motion again with this version"
+        )
+    try:
+        for name in ("rest_arm", "rot", "root_pos", "clip_fps", "t_pose", "limits", "ground"):
+            if name in found and not np.issubdtype(found[name].dtype, np.number):
+                raise ValueError(f"{name}: expected numbers, got {found[name].dtype}")
+        if not np.issubdtype(found["parents"].dtype, np.integer):
+            raise ValueError(f"parents: expected integers, got {found['parents'].dtype}")
+        for name in ("bone_names", "clip_names", "clip_tasks", "effectors", "feet"):
+            if found[name].ndim != 1 or found[name].dtype.kind != "U" and found[name].size:
+                raise ValueError(f"{name}: expected a list of names, got {found[name].dtype} {found[name].shape}")
+        rig = skeletons.make(
+            [str(n) for n in found["bone_names"]],
+            found["parents"],
+            found["rest_arm"],
+            [str(n) for n in found["effectors"]],
+            [str(n) for n in found["feet"]],
+            found.get("t_pose"),
+            found.get("limits"),
+        )
+        return make(
+            rig,
+            found["rot"],
+            found["root_pos"],
+            found["clip"],
+            [str(n) for n in found["clip_names"]],
+            [str(t) for t in found["clip_tasks"]],
+            found["clip_fps"],
+            found.get("ground"),
+        )
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+
+
+def join(sets: list[PoseSet]) -> PoseSet:
+    """Several PoseSets of one Skeleton as one; another skeleton raises SkeletonMismatch."""
+    first = sets[0]
+    for other in sets[1:]:
+        first.skeleton.require_same(other.skeleton, "one of the pose sets")
+    shift = np.cumsum([0, *(len(s.clip_names) for s in sets[:-1])])
+    grounds = [s.ground if s.ground is not None else np.full(len(s.clip_names), np.nan) for s in sets]
+    return replace(
+        first,
+        rot=np.concatenate([s.rot for s in sets]),
+        root_pos=np.concatenate([s.root_pos for s in sets]),
+        clip=np.concatenate([s.clip + n for s, n in zip(sets, shift, strict=True)]).astype(np.int32),
+        clip_names=tuple(n for s in sets for n in s.clip_names),
+        clip_tasks=tuple(t for s in sets for t in s.clip_tasks),
+        clip_fps=np.concatenate([s.clip_fps for s in sets]),
+        ground=None if any(s.ground is None for s in sets) else np.concatenate(grounds),
+    )
+
+
+def guess_task(name: str) -> str:
+    """The task type that an action's or file's name suggests; 'other' where it suggests none."""
+    lower = name.lower()
+    return next((task for task, words in _TASK_WORDS if any(word in lower for word in words)), "other")
+
+
+_TASK_WORDS = (
+    ("acrobatics", ("flip", "cartwheel", "roll", "handstand", "somersault", "acrobat", "vault", "tumble")),
+    (
+        "combat",
+        (
+            "punch",
+            "kick",
+            "fight",
+            "attack",
+            "sword",
+            "box",
+            "combat",
+            "melee",
+            "dodge",
+            "block",
+            "hit",
+            "shoot",
+            "martial",
+        ),
+    ),
+    ("dance", ("dance", "ballet", "salsa", "spin", "twirl", "jete")),
+    ("jump", ("jump", "hop", "leap")),
+    ("crouch", ("crouch", "crawl", "sit", "kneel", "getup", "get_up", "stand_up", "standup", "lie", "squat", "sneak")),
+    ("locomotion", ("walk", "run", "jog", "turn", "step", "stride", "march", "climb", "sprint")),
+    (
+        "reach",
+        ("reach", "pick", "throw", "grab", "place", "lift", "push", "pull", "catch", "interact", "use_item", "wave"),
+    ),
+    ("idle", ("idle", "stand", "rest", "wait", "pose", "breath")),
+)
+
+
+def split(poses: PoseSet, kind: str = "block", share: float = SPLIT_SHARE, seed: int = 0) -> np.ndarray:
+    """(F) int8, the part (UNUSED, TRAIN, VALIDATION, TEST) of every frame.
+
+    ``block``: in each clip the last ``share`` of frames (at least 3) is test, the same before it validation, and 0.1 s
+    (at least one frame) on each side stays unused; a clip too short for that trains only. ``clip``: whole clips, permuted by ``seed``.
+    ``frame``: random frames, which leaks, since neighbours are near-copies. Raises ValueError where nothing is left to hold out.
+    """
+    if kind not in SPLITS:
+        raise ValueError(f"split: expected one of {', '.join(SPLITS)}, got {kind!r}")
+    if not 0 < share < 0.5:
+        raise ValueError(f"share held out: expected a number between 0 and 0.5, got {share}")
+    parts = np.full(poses.frames, TRAIN, np.int8)
+    rng = np.random.default_rng(seed)
+    if kind == "block":
+        for c in range(len(poses.clip_names)):
+            rows = poses.rows(c)
+            count = rows.stop - rows.start
+            held = max(SPLIT_LEAST, round(share * count))
+            gap = max(1, round(SPLIT_GAP * poses.clip_fps[c]))
+            kept = count - 2 * (held + gap)
+            if kept < SPLIT_LEAST:
+                continue
+            own = np.repeat([TRAIN, UNUSED, VALIDATION, UNUSED, TEST], [kept, gap, held, gap, held])
+            parts[rows] = own.astype(np.int8)
+    elif kind == "clip":
+        order = rng.permutation(len(poses.clip_names))
+        held = max(1, round(share * len(order)))
+        if len(order) >= 3:
+            parts = _clip_parts(poses, order[:held], order[held : 2 * held])
+    else:
+        order = rng.permutation(poses.frames)
+        held = max(SPLIT_LEAST, round(share * poses.frames))
+        if poses.frames >= 3 * SPLIT_LEAST:
+            parts[order[:held]] = TEST
+            parts[order[held : 2 * held]] = VALIDATION
+    if not all(np.any(parts == part) for part in (TRAIN, VALIDATION, TEST)):
+        raise ValueError(
+            f"nothing left to hold out: the split {kind!r} needs "
+            + ("at least 3 clips" if kind == "clip" else "longer clips (about 20 frames each)")
+            + f", got {len(poses.clip_names)} clips with {poses.frames} frames; add motion or choose another --split"
+        )
+    return parts
+
+
+def folds(poses: PoseSet, count: int, share: float = SPLIT_SHARE, seed: int = 0) -> list[np.ndarray]:
+    """``count`` splits by whole clips: clips permuted by ``seed`` and dealt round-robin, each the test part of one fold.
+
+    Validation clips are the first of the next fold's, as many as ``share`` of the rest (at least one).
+    """
+    clips = len(poses.clip_names)
+    if not 2 <= count <= clips - 1:
+        raise ValueError(f"folds: expected 2 to {clips - 1} folds for {clips} clips, got {count}")
+    order = np.random.default_rng(seed).permutation(clips)
+    hands = [order[i::count] for i in range(count)]
+    out = []
+    for i in range(count):
+        rest = np.concatenate([hands[(i + 1 + k) % count] for k in range(count - 1)])
+        out.append(_clip_parts(poses, hands[i], rest[: max(1, round(share * len(rest)))]))
+    return out
+
+
+def _clip_parts(poses: PoseSet, test: np.ndarray, validation: np.ndarray) -> np.ndarray:
+    of_clip = np.full(len(poses.clip_names), TRAIN, np.int8)
+    of_clip[test], of_clip[validation] = TEST, VALIDATION
+    return of_clip[poses.clip]
+
+
+def thin(parts: np.ndarray, most: int) -> np.ndarray:
+    """``parts`` with at most ``most`` evenly spaced training frames left, the others unused; 0 keeps all."""
+    rows = np.flatnonzero(parts == TRAIN)
+    if not most or len(rows) <= most:
+        return parts
+    out = parts.copy()
+    out[rows] = UNUSED
+    out[rows[np.linspace(0, len(rows) - 1, most).round().astype(int)]] = TRAIN
+    return out
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write ``data`` to ``path`` whole or not at all: under a temporary name beside it, then renamed over it."""
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            f"cannot make the folder {path.parent}: {error.strerror or error}; choose another place"
+        ) from None
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(f"cannot write {path}: {error.strerror or error}; nothing was changed there") from None
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).split("\n")[0]
+    if "pickle" in text.lower():
+        return "pickled content, which is refused unopened"
+    if isinstance(error, ValueError) and "single array" in text:
+        return text
+    return f"a damaged or different file ({text or type(error).__name__})"

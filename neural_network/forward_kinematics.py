@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Forward kinematics, its exact backward pass and the effector Jacobian.
+
+``D[j]`` is the rotation that carries bone j from the T-posed rest to the pose, in the axes of the rotations given:
+``D[j] = D[parent] exp(rot[j])`` and ``p[j] = p[parent] + D[parent] offset[j]``. Because the rotations are written in core
+axes, no rest matrix stands in the chain; a bone's orientation is ``D[j]`` times its rest orientation.
+
+The ``*_components`` functions keep poses on the last axis, ``(3, J, N)``, where NumPy is fastest; the others take the
+usual free leading axes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import rotations
+from .skeleton import Skeleton
+
+
+def forward_components(
+    skeleton: Skeleton, rot: np.ndarray, offsets: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Core rotations (3, J, N) [rad] to ``D`` (3, 3, J, N) and head positions (3, J, N), the root's head at the origin.
+
+    ``offsets`` (J, 3) or (3, J, N) stand in for the skeleton's own [m, or any unit: positions come in it].
+    """
+    if offsets is None:
+        offsets = skeleton.offsets
+    if offsets.ndim == 2:
+        offsets = offsets.T[:, :, None]
+    local = np.empty((3, 4, *rot.shape[1:]), rot.dtype)  # rotation and offset side by side: one product carries both
+    local[:, :3] = rotations.matrix_components(rot)
+    local[:, 3] = offsets
+    out = np.empty_like(local)
+    out[:, :3, 0] = local[:, :3, 0]
+    out[:, 3, 0] = 0
+    for index, parent in skeleton.levels:
+        above, own = out.take(parent, axis=2), local.take(index, axis=2)
+        product = compose_components(above, own)
+        product[:, 3] += above[:, 3]
+        out[:, :, index] = product
+    return out[:, :3], out[:, 3]
+
+
+def compose_components(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Matrix product of (3, 3, ...) and (3, C, ...), component axes first."""
+    out = a[:, 0, None] * b[0]
+    term = a[:, 1, None] * b[1]
+    out += term
+    np.multiply(a[:, 2, None], b[2], out=term)
+    out += term
+    return out
+
+
+def backward_components(
+    skeleton: Skeleton,
+    rot: np.ndarray,
+    turned: np.ndarray,
+    heads: np.ndarray,
+    bones: np.ndarray,
+    force: np.ndarray,
+    torque: np.ndarray | None = None,
+) -> np.ndarray:
+    """Gradient (3, J, N) with respect to ``rot`` of a value that depends on the heads and orientations of ``bones`` (K).
+
+    ``force`` (3, K, N) is its gradient with respect to the heads, ``torque`` (3, K, N) with respect to left increments
+    of ``D``. A joint feels the sum over the bones below it, as in statics: t = sum(torque + (p_bone - p_joint) x force).
+    """
+    share = skeleton.subtree[:, bones].astype(rot.dtype)
+    moment = rotations.cross_components(heads[:, bones], force)
+    if torque is not None:
+        moment = moment + torque
+    force_below = share @ force
+    moment_below = share @ moment
+    felt = moment_below - rotations.cross_components(heads, force_below)
+    parent = np.maximum(skeleton.parents, 0)
+    above = turned[:, :, parent]  # D of the parent; the root's own parent is the world
+    local = above[0] * felt[0] + above[1] * felt[1] + above[2] * felt[2]
+    local[:, 0] = felt[:, 0]
+    return rotations.backward_components(rot, local)
+
+
+def forward(skeleton: Skeleton, rot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Core rotations (..., J, 3) [rad] to ``D`` (..., J, 3, 3) and heads (..., J, 3) [m], the root's head at the origin."""
+    shape = rot.shape[:-2]
+    flat = np.ascontiguousarray(np.moveaxis(rot.reshape(-1, *rot.shape[-2:]), 0, -1).swapaxes(0, 1))
+    turned, heads = forward_components(skeleton, flat)
+    return (
+        np.moveaxis(turned, (3, 2), (0, 1)).reshape(*shape, skeleton.count, 3, 3),
+        np.moveaxis(heads, (2, 1), (0, 1)).reshape(*shape, skeleton.count, 3),
+    )
+
+
+def armature_matrices(skeleton: Skeleton, rot_local: np.ndarray, root_pos: np.ndarray) -> np.ndarray:
+    """Pose matrices (..., J, 4, 4) [m, armature space] of rot_local (..., J, 3) [rad] and the root's head (..., 3) [m].
+
+    The definition itself, on the rig's real rest, as Blender does it: M(root) = rest_arm basis with its head at root_pos,
+    M(bone) = M(parent) rest_arm(parent)^-1 rest_arm(bone) basis.
+    """
+    turns = rotations.matrix_from_axis_angle(np.asarray(rot_local, np.float64))
+    out = np.zeros((*turns.shape[:-2], 4, 4))
+    out[..., 3, 3] = 1
+    for j, parent in enumerate(skeleton.parents):
+        if parent < 0:
+            out[..., j, :3, :3] = skeleton.rest_arm[j, :3, :3] @ turns[..., j, :, :]
+            out[..., j, :3, 3] = root_pos
+        else:
+            step = np.linalg.inv(skeleton.rest_arm[parent]) @ skeleton.rest_arm[j]
+            posed = out[..., parent, :, :] @ step
+            out[..., j, :3, :3] = posed[..., :3, :3] @ turns[..., j, :, :]
+            out[..., j, :3, 3] = posed[..., :3, 3]
+    return out
+
+
+def effector_jacobian(skeleton: Skeleton, heads: np.ndarray, bones: np.ndarray) -> np.ndarray:
+    """Jacobian (..., K, 6, J, 3) of the heads and orientations of ``bones`` (K) with respect to turning each joint.
+
+    Rows: velocity of the head [m], then angular velocity of the bone [rad]. Columns: a small turn [rad] of each joint
+    about the core axes at its head ``heads`` (..., J, 3), everything below it carried along. The root's columns are there too.
+    """
+    arm = heads[..., bones, None, :] - heads[..., None, :, :]  # (..., K, J, 3)
+    out = np.zeros((*arm.shape[:-3], len(bones), 6, skeleton.count, 3), heads.dtype)
+    x, y, z = arm[..., 0], arm[..., 1], arm[..., 2]
+    # axis x arm, for the axes X, Y, Z in turn
+    out[..., 1, :, 0], out[..., 2, :, 0] = -z, y
+    out[..., 0, :, 1], out[..., 2, :, 1] = z, -x
+    out[..., 0, :, 2], out[..., 1, :, 2] = -y, x
+    for i in range(3):
+        out[..., 3 + i, :, i] = 1
+    share = skeleton.subtree[:, bones].T.astype(heads.dtype)  # (K, J)
+    return out * share[:, None, :, None]
