@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Make ``training_data.npz`` from the humanoid clips in the package ``pybullet``: their motion, carried onto the reference rig.
+
+Run from the root of this repository::
+
+    uv run --group data --python 3.11 -m training_data.make_training_data
+
+The source humanoid (``pybullet_data/humanoid/humanoid.urdf``, in quarter metres) looks along +X with Y up and its right at +Z;
+its arms hang down at rest. Knees and elbows are hinges about its Z. What the clips are and whose: ``README.md`` beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from neural_network import dataset, forward_kinematics, rotations
+from neural_network.reference_rig import reference
+from neural_network.skeleton import Skeleton
+
+VERSION = "3.2.7"  # of pybullet: another one may carry other clips
+HERE = Path(__file__).resolve().parent
+
+# Columns of a frame: 0 is its duration [s], 1:4 the root's position [m], 4:8 its quaternion (w, x, y, z); then the joints,
+# a ball as a quaternion relative to its parent, a hinge as an angle [rad].
+BALLS = {"chest": 8, "neck": 12, "right_hip": 16, "right_ankle": 21, "right_shoulder": 25}
+BALLS |= {"left_hip": 30, "left_ankle": 35, "left_shoulder": 39}
+HINGES = {"right_knee": 20, "right_elbow": 29, "left_knee": 34, "left_elbow": 43}
+WIDTH = 44
+
+# From the source's axes to the core's: its right (Z) is -X, its front (X) is -Y, its up (Y) is Z.
+TO_CORE = np.array([[0.0, 0, -1], [-1, 0, 0], [0, 1, 0]])
+SOURCE_THIGH, SOURCE_SHIN = 1.686184 / 4, 1.63948 / 4  # [m] lengths in the URDF
+LEFT, DOWN = np.array([1.0, 0, 0]), np.array([0.0, 0, -1])  # core axes
+DIGITS = (
+    6  # decimals kept [rad, m]: what another processor rounds otherwise in the sixteenth digit then leaves no trace
+)
+
+
+def sources(folder: Path) -> list[Path]:
+    """The clips of the humanoid below ``pybullet_data``'s ``folder``, in the order in which they are stored."""
+    motions = folder / "data" / "motions"
+    found = sorted(motions.glob("humanoid3d_*.txt")) + sorted((motions / "walker").glob("*.txt"))
+    if not found:
+        raise ValueError(f"expected motion clips in {motions}, got none; install pybullet {VERSION}")
+    return found
+
+
+def installed() -> Path:
+    """The folder ``pybullet_data`` of the installed package; ValueError where it is missing or of another version."""
+    spec = importlib.util.find_spec("pybullet_data")
+    if spec is None or not spec.submodule_search_locations:
+        raise ValueError(
+            f"expected the package pybullet {VERSION}, got none; run with: uv run --group data --python 3.11"
+        )
+    version = importlib.metadata.version("pybullet")
+    if version != VERSION:
+        raise ValueError(f"expected pybullet {VERSION}, got {version}; its clips may be others")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def read(path: Path) -> tuple[np.ndarray, float]:
+    """The frames (F, 44) of one file and its frame rate [1/s], the median of its durations."""
+    frames = np.array(json.loads(path.read_text())["Frames"], np.float64)
+    if frames.ndim != 2 or frames.shape[1] != WIDTH or not np.isfinite(frames).all():
+        raise ValueError(f"{path.name}: expected finite frames of {WIDTH} numbers, got {frames.shape}")
+    return frames, round(1 / float(np.median(frames[:, 0])), 1)
+
+
+def turns(frames: np.ndarray) -> dict[str, np.ndarray]:
+    """How each source part has turned since the source's rest: name -> (F, 3, 3) in core axes."""
+    local = {"root": rotations.axis_angle_from_quaternion(frames[:, 4:8])}
+    local |= {name: rotations.axis_angle_from_quaternion(frames[:, c : c + 4]) for name, c in BALLS.items()}
+    local |= {name: frames[:, c, None] * [0.0, 0, 1] for name, c in HINGES.items()}
+    matrix = {name: rotations.matrix_from_axis_angle(rot @ TO_CORE.T) for name, rot in local.items()}
+    chains = [("root", "chest", "neck")]
+    for side in ("left", "right"):
+        chains += [
+            ("root", f"{side}_hip", f"{side}_knee", f"{side}_ankle"),
+            ("chest", f"{side}_shoulder", f"{side}_elbow"),
+        ]
+    out = {"root": matrix["root"]}
+    for chain in chains:
+        for above, name in zip(chain, chain[1:], strict=False):
+            out[name] = out[above] @ matrix[name]
+    return out
+
+
+def carry(rig: Skeleton, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Source ``frames`` (F, 44) on ``rig``: rot_local (F, J, 3) [rad] and the Hips' head (F, 3) [m], floor at z = 0.
+
+    Trunk, arms and feet turn as the source's do since a common T-pose, the chest's and the neck's turn shared out equally
+    over three bones each. Legs are solved so that ankles stand where the source's do, scaled by the leg: thigh and shin
+    share the leg's length otherwise here. Collar bones, hands and toes keep their rest.
+    """
+    source = turns(frames)
+    turned = {"Hips": source["root"]}
+    for names, above, below in (
+        (("Spine", "Spine1", "Spine2"), "root", "chest"),
+        (("NeckLower", "NeckUpper", "Head"), "chest", "neck"),
+    ):
+        whole = rotations.axis_angle_from_matrix(np.swapaxes(source[above], 1, 2) @ source[below])
+        for i, name in enumerate(names, 1):
+            turned[name] = source[above] @ rotations.matrix_from_axis_angle(whole * (i / len(names)))
+    scale = rig.leg_length / (SOURCE_THIGH + SOURCE_SHIN)
+    for side, sign in (("Left", 1), ("Right", -1)):
+        part = side.lower()
+        lowered = rotations.matrix_from_axis_angle(
+            np.array([0, sign * np.pi / 2, 0])
+        )  # from the T-pose to hanging arms
+        turned[f"{side}Shoulder"] = source["chest"]
+        turned[f"{side}Arm"] = source[f"{part}_shoulder"] @ lowered
+        turned[f"{side}ForeArm"] = turned[f"{side}Hand"] = source[f"{part}_elbow"] @ lowered
+        ankle = SOURCE_THIGH * source[f"{part}_hip"] @ DOWN + SOURCE_SHIN * source[f"{part}_knee"] @ DOWN
+        thigh, shin = leg(rig, side, scale * ankle, source[f"{part}_hip"] @ LEFT)
+        turned[f"{side}Thigh"], turned[f"{side}Shin"] = thigh, shin
+        turned[f"{side}Foot"] = turned[f"{side}ToeBase"] = source[f"{part}_ankle"]
+    every = np.stack([turned[name] for name in rig.names], axis=1)
+    above = np.where((rig.parents >= 0)[:, None, None], every[:, rig.parents], np.eye(3))
+    core = rotations.axis_angle_from_matrix(np.swapaxes(above, -1, -2) @ every)
+    thighs = [rig.names.index(f"{side}Thigh") for side in ("Left", "Right")]
+    middle = source["root"] @ rig.offsets[thighs].mean(axis=0)  # the source's root lies between its hip joints
+    root_pos = scale * frames[:, 1:4] @ TO_CORE.T - middle
+    root_pos[:, 2] -= ground(rig, core, root_pos)
+    return np.round(rig.from_core(core), DIGITS), np.round(root_pos, DIGITS)
+
+
+def leg(rig: Skeleton, side: str, ankle: np.ndarray, hinge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How thigh and shin (F, 3, 3) turn since the T-pose, so that the ankle is at ``ankle`` (F, 3) [m] from the hip joint.
+
+    ``hinge`` (F, 3): the knee's axis, pointing left, at right angles to ``ankle``; the knee goes to the front. Law of cosines.
+    """
+    upper, lower = (rig.offsets[rig.names.index(side + name)] for name in ("Shin", "Foot"))
+    a, b = np.linalg.norm(upper), np.linalg.norm(lower)
+    reach = np.clip(np.linalg.norm(ankle, axis=-1), abs(a - b), a + b)
+    at_hip = np.arccos(np.clip((a * a + reach**2 - b * b) / (2 * a * reach), -1, 1))
+    at_ankle = np.arccos(np.clip((b * b + reach**2 - a * a) / (2 * b * reach), -1, 1))
+    out = []
+    for rest, angle in ((upper, -at_hip), (lower, at_ankle)):
+        turn = rotations.matrix_from_axis_angle(hinge * angle[:, None])
+        along = (turn @ ankle[..., None])[..., 0]
+        out.append(frame(along, hinge) @ frame(rest, LEFT).T)
+    return out[0], out[1]
+
+
+def frame(along: np.ndarray, across: np.ndarray) -> np.ndarray:
+    """Orthonormal columns (..., 3, 3): ``along`` (..., 3), what of ``across`` is at right angles to it, and their product."""
+    x = along / np.linalg.norm(along, axis=-1, keepdims=True)
+    y = across - x * np.sum(across * x, axis=-1, keepdims=True)
+    y = y / np.linalg.norm(y, axis=-1, keepdims=True)
+    return np.stack([x, y, np.cross(x, y)], axis=-1)
+
+
+def foot_heights(rig: Skeleton, core: np.ndarray, root_pos: np.ndarray) -> np.ndarray:
+    """Height (F, feet) [m] of the lower of ankle and toe above its own rest height."""
+    _, heads = forward_kinematics.forward(rig, core)
+    bones = np.array([rig.feet, rig.toes]).T
+    return np.min(heads[:, bones, 2] + root_pos[:, None, None, 2] - rig.foot_rest, axis=-1)
+
+
+def ground(rig: Skeleton, core: np.ndarray, root_pos: np.ndarray) -> float:
+    """Height [m] of the floor under a clip: the 2nd percentile of its lowest foot height."""
+    return float(np.percentile(foot_heights(rig, core, root_pos).min(axis=1), 2))
+
+
+def make(folder: Path) -> dataset.PoseSet:
+    """All clips below ``pybullet_data``'s ``folder`` as one PoseSet of the reference rig."""
+    rig = reference()
+    paths = sources(folder)
+    clips = [(*carry(rig, frames), fps) for frames, fps in map(read, paths)]
+    return dataset.make(
+        rig,
+        np.concatenate([rot for rot, _, _ in clips]),
+        np.concatenate([root_pos for _, root_pos, _ in clips]),
+        np.repeat(np.arange(len(clips)), [len(rot) for rot, _, _ in clips]),
+        [path.stem.removeprefix("humanoid3d_") for path in paths],
+        clip_fps=np.array([fps for _, _, fps in clips]),
+        ground=np.zeros(len(clips)),
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the file and say what is in it; 2 where the clips are missing."""
+    parser = argparse.ArgumentParser(description="Make training_data.npz from the clips in the package pybullet.")
+    parser.add_argument("-o", "--output", type=Path, default=HERE / "training_data.npz", help="default: %(default)s")
+    output = parser.parse_args(arguments).output
+    try:
+        poses = make(installed())
+        dataset.save(output, poses)
+    except (ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    for i, name in enumerate(poses.clip_names):
+        rows = poses.rows(i)
+        print(f"{name:20s} {rows.stop - rows.start:4d} frames at {poses.clip_fps[i]:4.0f} fps  {poses.clip_tasks[i]}")
+    print(f"{len(poses.clip_names)} clips, {poses.frames} frames: {output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
