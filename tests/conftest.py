@@ -97,6 +97,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         importlib.import_module("bpy")
     except Exception as error:  # a missing system library shows in many ways
         if os.environ.get("NIK_REQUIRE_HOST") == "1":
-            raise pytest.UsageError(f"NIK_REQUIRE_HOST=1, but bpy cannot be imported: {error}") from error
+            hint = "on Debian it needs libxi6 libxxf86vm1 libxfixes3 libxrender1 libxkbcommon0 libsm6 libgl1"
+            raise pytest.UsageError(f"NIK_REQUIRE_HOST=1, but bpy cannot be imported: {error} ({hint})") from error
         for item in hosted:
             item.add_marker(pytest.mark.skip(reason=f"needs bpy, which cannot be imported here: {error}"))
