@@ -87,7 +87,7 @@ def axis_angle_backward(rot: np.ndarray, torque: np.ndarray) -> np.ndarray:
 
 def axis_angle_from_matrix(matrix: np.ndarray) -> np.ndarray:
     """Rotation matrices (..., 3, 3) to axis-angle (..., 3) [rad], angle in [0, pi]; at pi either axis sign may come."""
-    return axis_angle_from_quaternion(quaternion_from_matrix(matrix))
+    return np.moveaxis(axis_angle_components(_matrix_components_first(matrix))[..., 0], 0, -1)
 
 
 def quaternion_from_axis_angle(rot: np.ndarray) -> np.ndarray:
@@ -125,28 +125,42 @@ def matrix_from_quaternion(quaternion: np.ndarray) -> np.ndarray:
 
 
 def quaternion_from_matrix(matrix: np.ndarray) -> np.ndarray:
-    """Rotation matrices (..., 3, 3) to unit quaternions (..., 4) with w >= 0.
+    """Rotation matrices (..., 3, 3) to unit quaternions (..., 4) with w >= 0, to full precision at every angle."""
+    return np.moveaxis(_quaternion_components(_matrix_components_first(matrix))[..., 0], 0, -1)
 
-    The largest of the four squared components is found first, so that no angle loses digits
-    (Bar-Itzhack's and Shepperd's remark on the extraction from a direction cosine matrix).
+
+def _quaternion_components(m: np.ndarray) -> np.ndarray:
+    """Matrices (3, 3, ...) to quaternions (4, ...), w >= 0.
+
+    Row i of the symmetric 4x4 matrix below is 4 q[i] q; the row of the largest component loses no digits
+    (the choice of pivot that Shepperd described for the direction cosine matrix).
     """
-    matrix = _floating(matrix)
-    xx, yy, zz = matrix[..., 0, 0], matrix[..., 1, 1], matrix[..., 2, 2]
-    a, b, c = matrix[..., 2, 1], matrix[..., 0, 2], matrix[..., 1, 0]
-    d, e, f = matrix[..., 1, 2], matrix[..., 2, 0], matrix[..., 0, 1]
-    candidates = np.stack(
-        [
-            np.stack([1 + xx + yy + zz, a - d, b - e, c - f], axis=-1),
-            np.stack([a - d, 1 + xx - yy - zz, c + f, b + e], axis=-1),
-            np.stack([b - e, c + f, 1 - xx + yy - zz, a + d], axis=-1),
-            np.stack([c - f, b + e, a + d, 1 - xx - yy + zz], axis=-1),
-        ],
-        axis=-2,
-    )
-    best = np.argmax(np.stack([candidates[..., i, i] for i in range(4)], axis=-1), axis=-1)
-    chosen = np.take_along_axis(candidates, best[..., None, None], axis=-2)[..., 0, :]
-    chosen = chosen / np.linalg.norm(chosen, axis=-1, keepdims=True)
-    return np.where(chosen[..., :1] < 0, -chosen, chosen).astype(matrix.dtype, copy=False)
+    xx, yy, zz = m[0, 0], m[1, 1], m[2, 2]
+    wx, wy, wz = m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]
+    xy, xz, yz = m[0, 1] + m[1, 0], m[0, 2] + m[2, 0], m[1, 2] + m[2, 1]
+    diagonal = np.stack([1 + xx + yy + zz, 1 + xx - yy - zz, 1 - xx + yy - zz, 1 - xx - yy + zz])
+    if np.all(diagonal[0] > 1):  # no turn beyond 120 degrees: the first row serves everywhere
+        rows = np.stack([diagonal[0], wx, wy, wz])
+    else:
+        every = np.stack(
+            [
+                np.stack([diagonal[0], wx, wy, wz]),
+                np.stack([wx, diagonal[1], xy, xz]),
+                np.stack([wy, xy, diagonal[2], yz]),
+                np.stack([wz, xz, yz, diagonal[3]]),
+            ]
+        )
+        best = np.argmax(diagonal, axis=0)
+        rows = np.take_along_axis(every, np.broadcast_to(best, every.shape[1:])[None], axis=0)[0]
+        rows = np.where(rows[0] < 0, -rows, rows)
+    return rows / np.sqrt(np.sum(rows * rows, axis=0))
+
+
+def axis_angle_components(m: np.ndarray) -> np.ndarray:
+    """Matrices (3, 3, ...) to axis-angle (3, ...) [rad], components first; see :func:`axis_angle_from_matrix`."""
+    q = _quaternion_components(m)
+    sine = np.sqrt(q[1] * q[1] + q[2] * q[2] + q[3] * q[3]) + 1e-30
+    return q[1:] * (2 * np.arctan2(sine, q[0]) / sine)
 
 
 def quaternion_multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -269,6 +283,11 @@ def _unit(vector: np.ndarray, longer_than: float = 1e-12) -> np.ndarray:
 def _components_first(rows: np.ndarray) -> np.ndarray:
     """(..., 3) as (3, ..., 1): the last axis keeps a single row an array, which NumPy 1 would widen to float64."""
     return np.moveaxis(_floating(rows), -1, 0)[..., None]
+
+
+def _matrix_components_first(matrices: np.ndarray) -> np.ndarray:
+    """(..., 3, 3) as (3, 3, ..., 1), for the same reason."""
+    return np.moveaxis(_floating(matrices), (-2, -1), (0, 1))[..., None]
 
 
 def _floating(array: np.ndarray) -> np.ndarray:

@@ -78,6 +78,15 @@ def test_axis_angle_survives_matrix_and_quaternion(rng: np.random.Generator) -> 
         np.testing.assert_allclose(through_quaternion, rot, atol=ROUND_TRIP)
 
 
+def test_one_large_turn_among_small_ones_changes_none_of_them(rng: np.random.Generator) -> None:
+    """The way through the quaternion's largest component must give what the short way gives."""
+    small = axis_angles(rng, 40, below=1.5)
+    mixed = np.concatenate([small, [[3.1, 0, 0]]])
+    alone = rotations.axis_angle_from_matrix(rotations.matrix_from_axis_angle(small))
+    among = rotations.axis_angle_from_matrix(rotations.matrix_from_axis_angle(mixed))
+    np.testing.assert_allclose(among[:-1], alone, atol=EXACT)
+
+
 def test_tiny_rotations_keep_their_relative_precision_through_quaternions() -> None:
     rot = np.array([[3e-9, -4e-9, 0], [0, 0, 1e-13], [1e-20, 0, 0]])
     back = rotations.axis_angle_from_quaternion(rotations.quaternion_from_axis_angle(rot))
@@ -237,6 +246,8 @@ def test_component_kernels_agree_with_the_row_functions(rng: np.random.Generator
     rot, torque = axis_angles(rng, 5, 4), rng.normal(size=(5, 4, 3))
     first = np.moveaxis(rotations.matrix_components(np.moveaxis(rot, -1, 0)), (0, 1), (-2, -1))
     np.testing.assert_array_equal(first, rotations.matrix_from_axis_angle(rot))
+    back = rotations.axis_angle_components(np.moveaxis(first, (-2, -1), (0, 1)))
+    np.testing.assert_allclose(np.moveaxis(back, 0, -1), rot, atol=ROUND_TRIP)
     np.testing.assert_allclose(
         np.moveaxis(rotations.cross_components(np.moveaxis(rot, -1, 0), np.moveaxis(torque, -1, 0)), 0, -1),
         np.cross(rot, torque),
