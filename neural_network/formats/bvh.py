@@ -43,7 +43,8 @@ _HEADER_END = (
     re.compile(rb"(?:^|[\r\n}])[ \t]*MOTION(?![A-Za-z0-9_])", re.I),
 )
 _MOTION_LINE = re.compile(
-    rb"\s*(?:(?P<motion>MOTION)(?![A-Za-z0-9_])|(?P<comment>(?:#|//)[^\n]*)|(?P<time>FRAME[ \t_]*TIME)|(?P<rate>FPS|FRAME[ \t_]*RATE)"
+    rb"\s*(?:(?P<motion>MOTION)(?![A-Za-z0-9_])|(?P<comment>(?:#|//)[^\n]*)"
+    rb"|(?P<time>FRAME[ \t_]*TIME)|(?P<rate>FPS|FRAME[ \t_]*RATE)"
     rb"|(?P<count>(?:NUMBER[ \t]+OF[ \t]+)?FRAMES?(?:[ \t_]*COUNT)?))",
     re.I,
 )
@@ -103,7 +104,7 @@ def parse(
     """Read BVH from bytes; ``source`` is what messages call the file. Otherwise as ``read``."""
     source = source or name
     notes: list[str] = []
-    data = _plain_bytes(data, source, notes)
+    data = plain_bytes(data, source, notes)
     start, header = _split_header(data, source)
     joints = _read_hierarchy(header, source, notes)
     names = _unique_names(joints, source, notes)
@@ -116,7 +117,7 @@ def parse(
     _compare_frames(frames_declared, len(values), source, notes)
     if len(values) * len(joints) * 32 > max(1 << 26, 12 * size):
         raise ValueError(
-            f"{source}: {len(values)} frames of {len(joints)} joints, most of them without channels, would fill the memory; "
+            f"{source}: {len(values)} frames of {len(joints)} joints, most without channels, would fill the memory; "
             "expected a file in which most joints move"
         )
     clip = _assemble(name, source, names, joints, layout, values, bad, notes)
@@ -158,10 +159,14 @@ def write(path: str | Path, clip: Clip) -> None:
 # ---------------------------------------------------------------- text
 
 
-def _plain_bytes(data: bytes, source: str, notes: list[str]) -> bytes:
-    """Bytes in an ASCII-compatible encoding with line feeds."""
+def plain_bytes(data: bytes, source: str, notes: list[str], expected: str = "a BVH file with HIERARCHY") -> bytes:
+    """Bytes of a text file in an ASCII-compatible encoding with line feeds.
+
+    Byte-order marks, UTF-16 and UTF-32, Ctrl-Z at the end and lone carriage returns are taken away; the encoding of
+    names stays open (see ``decode``). ValueError for an empty file, binary data and files of other well-known types.
+    """
     if not data.strip(b"\x00\r\n\t \x1a"):
-        raise ValueError(f"{source}: the file is empty; expected a BVH file that begins with HIERARCHY")
+        raise ValueError(f"{source}: the file is empty; expected {expected}")
     encoding = ""
     for mark, wide in (
         (codecs.BOM_UTF32_LE, "utf-32"),
@@ -184,7 +189,7 @@ def _plain_bytes(data: bytes, source: str, notes: list[str]) -> bytes:
             raise ValueError(f"{source}: this is {what}")
     if b"\x00" in data:
         if data.count(b"\x00") > 0.01 * len(data):
-            raise ValueError(f"{source}: not a BVH file but binary data; expected text that begins with HIERARCHY")
+            raise ValueError(f"{source}: binary data; expected {expected}")
         notes.append(f"{source}: {data.count(0)} zero bytes were taken as blanks")
         data = data.replace(b"\x00", b" ")
     if b"\x1a" in data[-16:]:
@@ -194,8 +199,8 @@ def _plain_bytes(data: bytes, source: str, notes: list[str]) -> bytes:
     return data
 
 
-def _decode(header: bytes) -> str:
-    """Text of the hierarchy: UTF-8, else Shift-JIS where it fits, else Latin-1 (which always fits)."""
+def decode(header: bytes) -> str:
+    """Text with names: UTF-8, else Shift-JIS where it fits, else Latin-1 (which always fits)."""
     for encoding in ("utf-8", "cp932", "gb18030"):
         try:
             text = header.decode(encoding)
@@ -220,8 +225,8 @@ def _split_header(data: bytes, source: str) -> tuple[int, str]:
         found = pattern.search(data)
         if found:
             start = found.start()
-            return start, _decode(data[:start]) if start else ""
-    return len(data), _decode(data)
+            return start, decode(data[:start]) if start else ""
+    return len(data), decode(data)
 
 
 # ---------------------------------------------------------------- hierarchy
@@ -255,9 +260,8 @@ def _read_hierarchy(text: str, source: str, notes: list[str]) -> list[_Joint]:
             end = min(stop.start() if stop else len(text), text.find("\n", position) % (len(text) + 1))
             skipped += 1
             if skipped <= _MAX_NOTES:
-                notes.append(
-                    f"{where(owner())}: {text[position : max(end, position + 1)].strip()[:40]!r} is not understood and was skipped"
-                )
+                unknown = text[position : max(end, position + 1)].strip()[:40]
+                notes.append(f"{where(owner())}: {unknown!r} is not understood and was skipped")
             elif skipped > 1000:
                 raise ValueError(f"{where()}: not a BVH hierarchy; too much of it is not understood")
             position = max(end, position + 1)
@@ -345,7 +349,7 @@ def _read_hierarchy(text: str, source: str, notes: list[str]) -> list[_Joint]:
             (i for i in [pending if pending is not None else -1, *reversed(stack)] if i >= 0), len(joints) - 1
         )
         notes.append(
-            f"{source}, joint {joints[deepest].name}: {len(stack)} closing braces are missing at the end of the hierarchy"
+            f"{source}, joint {joints[deepest].name}: the hierarchy ends with {len(stack)} closing braces missing"
         )
     for joint in joints:
         if joint.offset is None:
@@ -386,7 +390,7 @@ def _offset(chunk: str, where: str, notes: list[str]) -> np.ndarray:
         words = words.replace(",", ".")
     words = words.replace(",", " ").replace(";", " ")
     words = re.sub(r"(?<=[\d.])([-+])", r" \1", words)  # glued numbers; after an e the sign stays
-    numbers = [_float(word) for word in words.split()]
+    numbers = [parse_number(word) for word in words.split()]
     if len(numbers) < 3:
         raise ValueError(f"{where}: expected OFFSET with three numbers, got {' '.join(chunk.split())[:40]!r}")
     if len(numbers) > 3:
@@ -472,7 +476,7 @@ def _read_motion_header(data: bytes, start: int, source: str, notes: list[str]) 
         position = value.end()
         word = value.group(1).decode("latin-1").replace(",", ".")
         line = data.count(b"\n", 0, found.end()) + 1
-        number = _float(word)
+        number = parse_number(word)
         if found.lastgroup == "count":
             if number is None or not 0 <= number < 1e12:
                 notes.append(
@@ -502,12 +506,14 @@ def _read_motion_header(data: bytes, start: int, source: str, notes: list[str]) 
         seconds = -seconds
     if seconds < 1e-5:
         notes.append(
-            f"{source}: the frame time is {seconds:g}; {FALLBACK_FPS:g} frames a second were assumed, set the rate if you know better"
+            f"{source}: the frame time is {seconds:g}; "
+            f"{FALLBACK_FPS:g} frames a second were assumed, set the rate if you know better"
         )
         return frames, FALLBACK_FPS, position
     if not 1 / 1000 <= seconds <= 0.2:
         notes.append(
-            f"{source}: the frame time {seconds:g} s means {1 / seconds:g} frames a second, which is unusual; set the rate if it is wrong"
+            f"{source}: the frame time {seconds:g} s means {1 / seconds:g} frames a second, which is unusual; "
+            "set the rate if it is wrong"
         )
     return frames, _snapped_rate(seconds, text), position
 
@@ -596,7 +602,7 @@ def _read_values(
         counts = np.diff(ends, prepend=0)
         if np.count_nonzero(counts == other.width) > np.count_nonzero(counts == layout.width):
             notes.append(
-                f"{source}: rows hold {other.width} values, as many as the CHANNELS numbers add up to; those were trusted"
+                f"{source}: rows hold {other.width} values, as the CHANNELS numbers add up to; those were trusted"
             )
             layout = other
     rows = _rows(values, ends, layout, first_line, joints, declared_frames, source, notes)
@@ -606,13 +612,14 @@ def _read_values(
     bad = ~(np.abs(rows) < MAX_VALUE)
     if np.count_nonzero(bad) > 0.5 * bad.size:
         raise ValueError(
-            f"{source}: {np.count_nonzero(bad)} of {bad.size} motion values are no finite numbers; too few are left to trust"
+            f"{source}: {np.count_nonzero(bad)} of {bad.size} motion values are no finite numbers; "
+            "expected most of them to be"
         )
     return np.where(bad, 0.0, rows), bad, layout
 
 
 def _cleaned(block: bytes, first_line: int, width: int, source: str, notes: list[str]) -> bytes:
-    """Motion text with comments, foreign numbers and separators turned into what ``float`` reads; each kind is noted."""
+    """Motion text with comments, foreign numbers and separators turned into what ``float`` reads; each is noted."""
 
     def line_of(position: int) -> int:
         return first_line + block.count(b"\n", 0, position)
@@ -620,7 +627,8 @@ def _cleaned(block: bytes, first_line: int, width: int, source: str, notes: list
     second = re.search(rb"(?<![A-Za-z0-9_])(?:HIERARCHY|ROOT|MOTION)(?![A-Za-z0-9_])", block, re.I)
     if second:
         notes.append(
-            f"{source}, line {line_of(second.start())}: a second {second.group().decode()} begins here; only the first take was read"
+            f"{source}, line {line_of(second.start())}: a second {second.group().decode()} begins here; "
+            "only the first take was read"
         )
         block = block[: second.start()]
     for pattern, replacement, what in (
@@ -649,7 +657,8 @@ def _cleaned(block: bytes, first_line: int, width: int, source: str, notes: list
         if len(re.split(rb"[\s;|]+", sample.strip(b" \t\r\n;|"))) == width and b"," in block:
             if re.search(rb"\d,\d+\.\d|\d\.\d+,\d", block):
                 raise ValueError(
-                    f"{source}, line {line_of(at)}: numbers hold both a comma and a dot; expected a decimal dot and no thousands marks, export again"
+                    f"{source}, line {line_of(at)}: numbers hold both a comma and a dot; "
+                    "expected a decimal dot and no thousands marks, export again"
                 )
             notes.append(f"{source}, line {line_of(at)}: decimal commas were read as decimal dots")
             block = block.replace(b",", b".").replace(b";", b" ").replace(b"|", b" ")
@@ -670,13 +679,13 @@ def _cleaned(block: bytes, first_line: int, width: int, source: str, notes: list
 def _slow_numbers(
     block: bytes, first_line: int, joints: list[_Joint], layout: _Layout, source: str, notes: list[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Word by word, for text that holds things that are no numbers: those become NaN, lines without any number are skipped."""
+    """Word by word: what is no number becomes NaN, lines without any number are skipped."""
     values, ends = array("d"), array("q")
     odd = 0
     for number, found in enumerate(re.finditer(rb"[^\n]*\n|[^\n]+", block), first_line):
         begin, unreadable = len(values), []
         for column, word in enumerate(re.finditer(rb"\S+", found.group())):
-            value = _float(word.group())
+            value = parse_number(word.group())
             if value is None:
                 unreadable.append((column, word.group()))
             values.append(np.nan if value is None else value)
@@ -684,9 +693,8 @@ def _slow_numbers(
             del values[begin:]
             odd += 1
             if odd <= _MAX_NOTES:
-                notes.append(
-                    f"{source}, line {number}: {found.group().strip()[:40].decode('latin-1')!r} is no row of numbers and was skipped"
-                )
+                text = found.group().strip()[:40]
+                notes.append(f"{source}, line {number}: {text.decode('latin-1')!r} is no row of numbers, skipped")
         elif unreadable:
             odd += 1
             if odd <= _MAX_NOTES:
@@ -720,39 +728,46 @@ def _rows(
     if rest and np.all(lengths[:-1] == width) and lengths[-1] < width:
         joint = _column_joint(joints, layout, int(lengths[-1]))
         notes.append(
-            f"{source}, line {first_line + used[-1]}, joint {joint}: the last frame ends after {rest} of {width} values and was dropped"
+            f"{source}, line {first_line + used[-1]}, joint {joint}: "
+            f"the last frame ends after {rest} of {width} values and was dropped"
         )
         if whole == 0:
             raise ValueError(
-                f"{source}, line {first_line + used[-1]}: expected {width} values a frame for the channels of {len(joints)} joints, got {rest}"
+                f"{source}, line {first_line + used[-1]}: expected {width} values a frame "
+                f"for the channels of {len(joints)} joints, got {rest}"
             )
         return values[: whole * width].reshape(-1, width)
     boundaries = np.arange(1, whole + 1) * width
     if whole and lengths.min() < width and np.isin(boundaries, ends).all():
         notes.append(
-            f"{source}, line {first_line + used[0]}: frames are wrapped over several lines; values were counted, not lines"
+            f"{source}, line {first_line + used[0]}: frames are wrapped over several lines; "
+            "values were counted, not lines"
         )
         if rest:
             notes.append(
-                f"{source}, line {first_line + used[-1]}: the last frame ends after {rest} of {width} values and was dropped"
+                f"{source}, line {first_line + used[-1]}: "
+                f"the last frame ends after {rest} of {width} values and was dropped"
             )
         return values[: whole * width].reshape(-1, width)
     if rest == 0 and (len(used) == 1 or whole == declared_frames):
         notes.append(
-            f"{source}, line {first_line + used[0]}: line breaks do not fall between frames; values were counted, not lines"
+            f"{source}, line {first_line + used[0]}: line breaks do not fall between frames; "
+            "values were counted, not lines"
         )
         return values.reshape(-1, width)
     right = lengths == width
     if np.count_nonzero(right) * 2 < len(used):
         wrong = int(np.flatnonzero(~right)[0])
         raise ValueError(
-            f"{source}, line {first_line + used[wrong]}: expected {width} values a frame for the channels of {len(joints)} joints, got {lengths[wrong]}"
+            f"{source}, line {first_line + used[wrong]}: expected {width} values a frame "
+            f"for the channels of {len(joints)} joints, got {lengths[wrong]}"
         )
     rows = np.full((len(used), width), np.nan)
     rows[right] = values[(ends[used[right]] - width)[:, None] + np.arange(width)]
     for wrong in np.flatnonzero(~right)[:_MAX_NOTES]:
         notes.append(
-            f"{source}, line {first_line + used[wrong]}: expected {width} values, got {lengths[wrong]}; this frame is filled in from its neighbours"
+            f"{source}, line {first_line + used[wrong]}: expected {width} values, got {lengths[wrong]}; "
+            "this frame is filled in from its neighbours"
         )
     if np.count_nonzero(~right) > _MAX_NOTES:
         notes.append(f"{source}: {np.count_nonzero(~right)} rows have the wrong number of values")
@@ -772,7 +787,8 @@ def _compare_frames(declared: int | None, read_frames: int, source: str, notes: 
         notes.append(f"{source}: a single frame; it is a pose, there is no motion to learn from")
 
 
-def _float(word: str | bytes) -> float | None:
+def parse_number(word: str | bytes) -> float | None:
+    """A word as a float, Fortran's D exponents too; None where it is no number."""
     try:
         return (
             float(word) if b"_" not in (word if isinstance(word, bytes) else word.encode("utf-8", "replace")) else None
@@ -825,25 +841,38 @@ def _assemble(
             for letter, column in wanted.items():
                 moved[:, "XYZ".index(letter)] = values[:, column]
             positions[i] = moved
-    repaired = _fill_in(rotations, positions, bad, layout, joints, source, notes) if bad is not None else ()
+    repaired: tuple[int, ...] = ()
+    if bad is not None:
+        repaired = _bad_frames(bad, layout, joints, source, notes)
+        for i, channels in enumerate(layout.channels):
+            mine = bad[:, int(layout.starts[i]) : int(layout.starts[i]) + len(channels)]
+            turned = np.any(mine[:, [k for k, c in enumerate(channels) if c.endswith("r")]], axis=1)
+            moved = np.any(mine[:, [k for k, c in enumerate(channels) if c.endswith("p")]], axis=1)
+            if turned.any():
+                rotations[:, i] = fill_in(rotations[:, i], turned)
+            if moved.all():
+                positions.pop(i, None)
+            elif moved.any():
+                good = np.flatnonzero(~moved)
+                columns = [np.interp(np.arange(frames), good, positions[i][good, k]) for k in range(3)]
+                positions[i] = np.stack(columns, axis=-1)
     root_pos = positions.pop(0, np.broadcast_to(offsets[0], (frames, 3)))
-    translations = {}
-    size = float(np.abs(offsets).sum(-1).sum()) or 1.0
-    stretches = []
-    for i, moved in positions.items():
-        if frames == 0:
-            continue
-        spread = float(np.ptp(moved, axis=0).max())
-        if spread > 1e-6 * size:
-            translations[i] = moved
-            stretches.append((float(np.linalg.norm(moved - offsets[i], axis=-1).max()), joints[i].name))
-        else:
-            offsets[i] = moved.mean(axis=0)
-    if stretches:
+    size = float(np.abs(offsets).sum()) or 1.0
+    translations = {
+        i: moved for i, moved in positions.items() if frames and np.abs(moved - offsets[i]).max() > 2e-7 * size
+    }
+    stretches = [(float(np.ptp(moved, axis=0).max()), joints[i].name) for i, moved in translations.items()]
+    if stretches and max(stretches)[0] > 2e-7 * size:
         most, joint = max(stretches)
+        what = f"positions of {sum(most > 2e-7 * size for most, _ in stretches)} joints below the root move"
         notes.append(
-            f"{source}: the positions of {len(stretches)} joints below the root move, most {joint!r} by {most:.4g} units; "
+            f"{source}: the {what}, {joint!r} most, by {most:.4g} units; "
             "they are kept in the clip, a rig with fixed bone lengths leaves them out"
+        )
+    elif stretches:
+        notes.append(
+            f"{source}: {len(stretches)} joints, {stretches[0][1]!r} first, have a constant position "
+            "that differs from their OFFSET; the position was taken, as BVH defines it"
         )
     return Clip(
         name=name,
@@ -860,7 +889,7 @@ def _assemble(
 
 
 def _quaternions(degrees: np.ndarray, order: str) -> np.ndarray:
-    """Euler angles (F, n, J) [deg] about the axes named in ``order``, composed left to right, to quaternions (F, J, 4)."""
+    """Euler angles (F, n, J) [deg] about the axes in ``order``, composed left to right, to quaternions (F, J, 4)."""
     half = degrees * (np.pi / 360)
     cosine, sine = np.cos(half), np.sin(half)
     w = np.ones(half[:, 0].shape)
@@ -876,50 +905,32 @@ def _quaternions(degrees: np.ndarray, order: str) -> np.ndarray:
     return np.stack([w, x, y, z], axis=-1)
 
 
-def _fill_in(
-    rotations: np.ndarray,
-    positions: dict[int, np.ndarray],
-    bad: np.ndarray,
-    layout: _Layout,
-    joints: list[_Joint],
-    source: str,
-    notes: list[str],
+def fill_in(quaternions: np.ndarray, bad: np.ndarray) -> np.ndarray:
+    """One joint's quaternions (F, 4), those where ``bad`` (F) blended from the frames around; none good: no rotation."""
+    good = np.flatnonzero(~bad)
+    if len(good) == len(bad):
+        return quaternions
+    if not len(good):
+        return np.broadcast_to(np.array([1.0, 0, 0, 0]), quaternions.shape)
+    known = continuous_quaternions(quaternions[good])
+    blended = np.stack([np.interp(np.arange(len(bad)), good, known[:, k]) for k in range(4)], axis=-1)
+    return blended / np.maximum(np.linalg.norm(blended, axis=-1, keepdims=True), 1e-12)
+
+
+def _bad_frames(
+    bad: np.ndarray, layout: _Layout, joints: list[_Joint], source: str, notes: list[str]
 ) -> tuple[int, ...]:
-    """Replace, in place, what came from unreadable values by a blend of the neighbouring frames; the frames touched."""
-    frames = np.arange(len(bad))
-    cells = np.argwhere(bad)
-    joints_hit = np.searchsorted(layout.starts, cells[:, 1], side="right") - 1
-    said = 0
-    for frame in np.unique(cells[:, 0]):
-        hit = [joints[i].name for i in dict.fromkeys(joints_hit[cells[:, 0] == frame])] if said < _MAX_NOTES else []
-        if hit:
-            names = hit[0] if len(hit) == 1 else f"{hit[0]} and {len(hit) - 1} more"
-            notes.append(
-                f"{source}, frame {frame + 1}, joint {names}: no finite number; filled in from the neighbouring frames"
-            )
-        said += 1
-    touched = tuple(int(frame) for frame in np.unique(cells[:, 0]))
-    if said > _MAX_NOTES:
-        notes.append(f"{source}: {said} frames hold values that are no finite numbers")
-    for i, channels in enumerate(layout.channels):
-        start = int(layout.starts[i])
-        mine = bad[:, start : start + len(channels)]
-        turned = mine[:, [k for k, c in enumerate(channels) if c.endswith("r")]].any(axis=1)
-        moved = mine[:, [k for k, c in enumerate(channels) if c.endswith("p")]].any(axis=1)
-        if turned.all():
-            rotations[:, i] = (1, 0, 0, 0)
-        elif turned.any():
-            good = np.flatnonzero(~turned)
-            known = continuous_quaternions(rotations[good, i])
-            blended = np.stack([np.interp(frames, good, known[:, k]) for k in range(4)], axis=-1)
-            rotations[:, i] = blended / np.maximum(np.linalg.norm(blended, axis=-1, keepdims=True), 1e-12)
-        if moved.any() and i in positions:
-            good = np.flatnonzero(~moved)
-            for k in range(3):
-                positions[i][:, k] = (
-                    np.interp(frames, good, positions[i][good, k]) if len(good) else joints[i].offset[k]
-                )  # type: ignore[index]
-    return touched
+    """The frames in which ``bad`` (F, W) marks something; the first of them are noted with their joints."""
+    frames = np.flatnonzero(bad.any(axis=1))
+    for frame in frames[:_MAX_NOTES]:
+        hit = np.unique(np.searchsorted(layout.starts, np.flatnonzero(bad[frame]), side="right") - 1)
+        names = joints[hit[0]].name if len(hit) == 1 else f"{joints[hit[0]].name} and {len(hit) - 1} more"
+        notes.append(
+            f"{source}, frame {frame + 1}, joint {names}: no finite number; filled in from the neighbouring frames"
+        )
+    if len(frames) > _MAX_NOTES:
+        notes.append(f"{source}: {len(frames)} frames hold values that are no finite numbers")
+    return tuple(int(frame) for frame in frames)
 
 
 # ---------------------------------------------------------------- writing
@@ -977,7 +988,7 @@ def _numbers(vector: np.ndarray) -> str:
 
 
 def _zyx_from_quaternions(quaternions: np.ndarray) -> np.ndarray:
-    """Angles (..., 3) [rad] about Z, Y, X of quaternions (..., 4), R = Rz Ry Rx; at Y = +-90 degrees the X angle is 0."""
+    """Angles (..., 3) [rad] about Z, Y, X of quaternions (..., 4), R = Rz Ry Rx; at Y = +-90 degrees X is 0."""
     matrix = matrix_from_quaternion(quaternions)
     flat = np.hypot(matrix[..., 0, 0], matrix[..., 1, 0])
     y = np.arctan2(-matrix[..., 2, 0], flat)

@@ -18,8 +18,8 @@ _UNITS = (
     ("millimetres", 0.001),
 )
 _TALL = 1.7  # [m] what a person's joints span; only chooses between units
-_PERSON = (1.2, 2.3)  # [m] heights taken for a person of any size, stylised ones included
-_CREATURE = (0.4, 4.0)  # [m] heights believed in metres and centimetres, the units everybody uses
+_PERSON = (1.2, 2.1)  # [m] heights taken for a person of any size, stylised ones included
+_CREATURE = (0.5, 4.0)  # [m] heights believed in metres and centimetres, the units everybody uses
 _SAMPLES = 48  # frames looked at to find the up axis and the height
 _CLEAR = 1.25  # the sum of bone extents along one axis over that along the other, from which on an answer counts
 
@@ -72,17 +72,11 @@ def global_pose(clip: Clip, frames: slice | np.ndarray = slice(None)) -> tuple[n
     turned = np.empty_like(local)
     placed = np.empty(local.shape[:-1])
     for i, parent in enumerate(clip.parents):
+        offset = clip.translations[i][frames] if i in clip.translations else clip.offsets[i]
         if parent < 0:
             turned[:, i] = local[:, i]
-            placed[:, i] = (
-                clip.root_pos[frames]
-                if i == 0
-                else clip.translations[i][frames]
-                if i in clip.translations
-                else clip.offsets[i]
-            )
+            placed[:, i] = clip.root_pos[frames] if i == 0 else offset
         else:
-            offset = clip.translations[i][frames] if i in clip.translations else clip.offsets[i]
             turned[:, i] = turned[:, parent] @ local[:, i]
             placed[:, i] = placed[:, parent] + (turned[:, parent] @ offset[..., None])[..., 0]
     return turned, placed
@@ -98,16 +92,18 @@ def rest_positions(clip: Clip) -> np.ndarray:
 
 
 def body_joints(clip: Clip) -> np.ndarray:
-    """Mask (J) of joints that belong to the body: no leaf that stands further from its parent than any limb is long.
+    """Mask (J) of joints that belong to the body: no leaf right below the root or further off than any limb is long.
 
-    Such far leaves are helpers (rig controls, props, damaged offsets) and would spoil every guess of size.
+    Such leaves are helpers (rig controls, props, damaged offsets) and would spoil every guess of size.
     """
     lengths = np.linalg.norm(clip.offsets, axis=-1)
-    parent_of_some = np.zeros(len(clip.parents), bool)
-    parent_of_some[clip.parents[clip.parents >= 0]] = True
-    inner = (clip.parents >= 0) & parent_of_some
-    longest = lengths[inner].max() if inner.any() else np.inf
-    return parent_of_some | (lengths <= 1.8 * max(longest, 1e-9)) | (clip.parents < 0)
+    has_child = np.zeros(len(clip.parents), bool)
+    has_child[clip.parents[clip.parents >= 0]] = True
+    inner = (clip.parents >= 0) & has_child
+    if not inner.any():
+        return np.ones(len(clip.parents), bool)
+    far = (lengths > 1.8 * max(lengths[inner].max(), 1e-9)) | (clip.parents == 0)
+    return has_child | ~far | (clip.parents < 0)
 
 
 def _sampled(clip: Clip) -> np.ndarray:
@@ -122,61 +118,56 @@ def guess_up_axis(clip: Clip) -> tuple[str, str]:
     """Which file axis points up, 'Y' or 'Z', and a sentence where that is doubtful (else an empty one).
 
     Legs and trunk make a standing figure extend most along the vertical, summed over its bones; both the frames and the
-    rest pose are asked. Where they contradict each other (a figure that lies, a rest pose in other axes), the axis counts
-    along which the root stands about half a figure above the lowest joint's level.
+    rest pose are asked. Where they contradict each other (a figure that lies, a rest pose in other axes) or neither is
+    clear, that axis counts along which the lowest joint stays nearest to one level, and that level to zero: the floor.
     """
     mask = body_joints(clip) & (clip.parents >= 0)
     if not mask.any():
         return "Y", "a single joint does not tell which axis points up; Y was assumed"
+    clear = np.log(_CLEAR)
     rest = _lean(np.abs(clip.offsets[mask]).sum(axis=0))
     frames = _sampled(clip)
+    doubt = "which axis points up is not clear, {} was taken; set it if that is wrong"
     if not len(frames):
-        return ("Z" if rest < 0 else "Y"), "" if abs(rest) > np.log(
-            _CLEAR
-        ) else "which axis points up is not clear; set it if the figure lies down"
+        chosen = "Y" if rest >= 0 else "Z"
+        return chosen, doubt.format(chosen) if abs(rest) < clear else ""
     _, placed = global_pose(clip, frames)
     bones = placed[:, mask] - placed[:, clip.parents[mask]]
     posed = float(np.median(_lean(np.abs(bones).sum(axis=1))))
-    clear = np.log(_CLEAR)
-    if rest * posed >= 0 or abs(rest) < clear:
-        chosen = posed if abs(posed) >= abs(rest) or rest * posed > 0 else rest
-        doubt = max(abs(posed), abs(rest)) < clear
-    elif abs(posed) < clear:
-        chosen, doubt = rest, False
-    else:
-        body = placed[:, body_joints(clip)]
-        size = float(np.linalg.norm(np.ptp(body, axis=1), axis=-1).max())
-        axis = 1 if posed > 0 else 2
-        height = np.median(body[:, 0, axis] - np.percentile(body[..., axis].min(axis=1), 10)) / max(size, 1e-12)
-        chosen, doubt = (posed if 0.3 < height < 0.75 else rest), True
-    axis_name = "Y" if chosen >= 0 else "Z"
-    return (
-        axis_name,
-        f"which axis points up is not clear, {axis_name} was taken; set it if the figure lies down" if doubt else "",
-    )
+    agree = rest * posed > 0 and max(abs(rest), abs(posed)) > clear
+    if agree or abs(posed) > clear > abs(rest):
+        return "Y" if posed > 0 else "Z", ""
+    if abs(rest) > clear > abs(posed):
+        return "Y" if rest > 0 else "Z", ""
+    lowest = placed[:, body_joints(clip)].min(axis=1)
+    level = np.ptp(lowest, axis=0) + np.abs(np.median(lowest, axis=0))
+    chosen = "Y" if level[1] <= level[2] else "Z"
+    return chosen, doubt.format(chosen)
 
 
 def _lean(extent: np.ndarray) -> np.ndarray:
+    """Log of how much more ``extent`` (..., 3) has along Y than along Z."""
     return np.log((extent[..., 1] + 1e-12) / (extent[..., 2] + 1e-12))
 
 
 def body_height(clip: Clip) -> float:
     """Height of the figure [file units]: what its joints and tips span along ``up_axis``, helpers left out.
 
-    The larger of the rest pose and the upright frames counts, and never less than 0.8 of the longest chain of bones, so
-    that a figure that only lies or whose rest pose is a heap has a height too. 0 for a single joint without a tip.
+    The rest pose counts where it stands, else the tallest frames; a figure that only lies has at least 0.8 of its
+    longest chain of bones. 0 for a single joint without a tip.
     """
     axis = 1 if clip.up_axis == "Y" else 2
     mask = body_joints(clip)
     rest = rest_positions(clip)
-    tips = [i for i in clip.tips if mask[i]]
-    tip_rest = [rest[i] + clip.tips[i] for i in tips if np.linalg.norm(clip.tips[i]) < 2 * np.abs(rest).max() + 1e-9]
-    height = float(np.ptp(np.concatenate([rest[mask], np.array(tip_rest).reshape(-1, 3)])[:, axis]))
+    ends = [rest[i] + tip for i, tip in clip.tips.items() if mask[i] and np.abs(tip).max() <= np.abs(rest).max()]
+    span = np.ptp(np.concatenate([rest[mask], np.array(ends).reshape(-1, 3)]), axis=0)
+    if span[axis] > _CLEAR * span[3 - axis] and span[axis] > 0.7 * span[0]:
+        return float(span[axis])
     chain = np.linalg.norm(clip.offsets, axis=-1) * (clip.parents >= 0) * mask
     for i, parent in enumerate(clip.parents):
         if parent >= 0:
             chain[i] += chain[parent]
-    height = max(height, 0.8 * float(chain.max()))
+    height = max(float(span[axis]), 0.8 * float(chain.max()))
     frames = _sampled(clip)
     if len(frames):
         _, placed = global_pose(clip, frames)
@@ -195,7 +186,5 @@ def guess_unit(clip: Clip) -> tuple[float, str]:
     for name, unit in _UNITS[:2]:
         if _CREATURE[0] <= height * unit <= _CREATURE[1]:
             return unit, f"the figure is {height:.4g} units high; {name} were assumed, set the unit if that is wrong"
-    return (
-        _TALL / height,
-        f"the figure is {height:.4g} units high, which no common unit explains; it was scaled to {_TALL:g} m, set the unit if you know it",
-    )
+    guess = f"no common unit explains its height of {height:.4g} units; it was scaled to {_TALL:g} m"
+    return _TALL / height, f"{guess}, set the unit if you know it"
