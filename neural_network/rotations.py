@@ -231,7 +231,7 @@ def rotation_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     along = _unit(a - b, 0)
     axis = across - along * np.sum(across * along, axis=-1, keepdims=True)
     away = np.eye(3, dtype=a.dtype)[np.argmin(np.abs(a), axis=-1)]
-    opposite = (np.linalg.norm(axis, axis=-1, keepdims=True) < 4 * np.finfo(a.dtype).eps) & (total < difference)
+    opposite = np.linalg.norm(axis, axis=-1, keepdims=True) < 4 * np.finfo(a.dtype).eps  # or equal: then no matter
     axis = np.where(opposite, np.cross(a, away), axis)
     # cos and sin of half the angle are |a + b| / 2 and |a - b| / 2
     quaternion = np.concatenate([total, difference * _unit(axis, 0)], axis=-1)
