@@ -331,7 +331,9 @@ def test_sixd_survives_and_repairs_skewed_columns(rng: np.random.Generator) -> N
     assert_rotations(rotations.matrix_from_sixd(rng.normal(size=(100, 6))), ROUND_TRIP)
 
 
-@pytest.mark.parametrize("sixd", [[0, 0, 0, 0, 1, 0], [0, 1, 0, 0, 0, 0], [1, 2, 3, -2, -4, -6], [0.1, 0.7, 0.3, 0.11, 0.77, 0.33]])
+@pytest.mark.parametrize(
+    "sixd", [[0, 0, 0, 0, 1, 0], [0, 1, 0, 0, 0, 0], [1, 2, 3, -2, -4, -6], [0.1, 0.7, 0.3, 0.11, 0.77, 0.33]]
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sixd_without_two_directions_is_refused(sixd: list[float], dtype: type) -> None:
     with pytest.raises(ValueError, match="two independent columns"):
