@@ -50,8 +50,8 @@ _LIMITS: dict[str, tuple[float, float, float, float, float, float]] = {
     "LeftHand": (-30, 35, -30, 30, -80, 80),
     "LeftThigh": (-35, 130, -50, 50, -35, 55),
     "LeftShin": (-150, 10, -15, 15, -8, 8),
-    "LeftFoot": (-30, 55, -20, 20, -35, 35),
-    "LeftToeBase": (-65, 45, -10, 10, -10, 10),
+    "LeftFoot": (-55, 30, -20, 20, -35, 35),
+    "LeftToeBase": (-45, 65, -10, 10, -10, 10),
 }
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make ``training_data.npz`` from the humanoid clips in the package ``pybullet``: their motion, carried onto the reference rig.
+"""Make ``training_data.npz``: the humanoid clips in the package ``pybullet``, carried onto the reference rig.
 
 Run from the root of this repository::
 
     uv run --group data --python 3.11 -m training_data.make_training_data
 
-The source humanoid (``pybullet_data/humanoid/humanoid.urdf``, in quarter metres) looks along +X with Y up and its right at +Z;
-its arms hang down at rest. Knees and elbows are hinges about its Z. What the clips are and whose: ``README.md`` beside this file.
+The source humanoid (``pybullet_data/humanoid/humanoid.urdf``, in quarter metres) looks along +X with Y up and its
+right at +Z; its arms hang down at rest. Knees and elbows are hinges about its Z. Whose the clips are: ``README.md``.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ import importlib.metadata
 import importlib.util
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from neural_network import dataset, forward_kinematics, rotations
+from neural_network import dataset, rotations
 from neural_network.reference_rig import reference
 from neural_network.skeleton import Skeleton
 
 VERSION = "3.2.7"  # of pybullet: another one may carry other clips
 HERE = Path(__file__).resolve().parent
 
-# Columns of a frame: 0 is its duration [s], 1:4 the root's position [m], 4:8 its quaternion (w, x, y, z); then the joints,
-# a ball as a quaternion relative to its parent, a hinge as an angle [rad].
+# Columns of a frame: 0 is its duration [s], 1:4 the root's position [m], 4:8 its quaternion (w, x, y, z); then the
+# joints, a ball as a quaternion relative to its parent (not always of unit length), a hinge as an angle [rad].
 BALLS = {"chest": 8, "neck": 12, "right_hip": 16, "right_ankle": 21, "right_shoulder": 25}
 BALLS |= {"left_hip": 30, "left_ankle": 35, "left_shoulder": 39}
 HINGES = {"right_knee": 20, "right_elbow": 29, "left_knee": 34, "left_elbow": 43}
@@ -37,10 +38,12 @@ WIDTH = 44
 # From the source's axes to the core's: its right (Z) is -X, its front (X) is -Y, its up (Y) is Z.
 TO_CORE = np.array([[0.0, 0, -1], [-1, 0, 0], [0, 1, 0]])
 SOURCE_THIGH, SOURCE_SHIN = 1.686184 / 4, 1.63948 / 4  # [m] lengths in the URDF
+SIDES = ("Left", "Right")
 LEFT, DOWN = np.array([1.0, 0, 0]), np.array([0.0, 0, -1])  # core axes
-DIGITS = (
-    6  # decimals kept [rad, m]: what another processor rounds otherwise in the sixteenth digit then leaves no trace
-)
+UPRIGHT = 0.75  # leg lengths: a body whose Hips are higher up than this stands or flies
+SPAN = 0.02  # [m] heights of the feet within this count as one when the floor is sought
+# Decimals kept [rad, m]: what another processor rounds otherwise in the sixteenth digit leaves no trace then.
+DIGITS = 6
 
 
 def sources(folder: Path) -> list[Path]:
@@ -79,15 +82,13 @@ def turns(frames: np.ndarray) -> dict[str, np.ndarray]:
     local |= {name: rotations.axis_angle_from_quaternion(frames[:, c : c + 4]) for name, c in BALLS.items()}
     local |= {name: frames[:, c, None] * [0.0, 0, 1] for name, c in HINGES.items()}
     matrix = {name: rotations.matrix_from_axis_angle(rot @ TO_CORE.T) for name, rot in local.items()}
-    chains = [("root", "chest", "neck")]
+    chains: list[tuple[str, ...]] = [("root", "chest", "neck")]
     for side in ("left", "right"):
-        chains += [
-            ("root", f"{side}_hip", f"{side}_knee", f"{side}_ankle"),
-            ("chest", f"{side}_shoulder", f"{side}_elbow"),
-        ]
+        chains.append(("root", f"{side}_hip", f"{side}_knee", f"{side}_ankle"))
+        chains.append(("chest", f"{side}_shoulder", f"{side}_elbow"))
     out = {"root": matrix["root"]}
     for chain in chains:
-        for above, name in zip(chain, chain[1:], strict=False):
+        for above, name in pairwise(chain):
             out[name] = out[above] @ matrix[name]
     return out
 
@@ -95,9 +96,10 @@ def turns(frames: np.ndarray) -> dict[str, np.ndarray]:
 def carry(rig: Skeleton, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Source ``frames`` (F, 44) on ``rig``: rot_local (F, J, 3) [rad] and the Hips' head (F, 3) [m], floor at z = 0.
 
-    Trunk, arms and feet turn as the source's do since a common T-pose, the chest's and the neck's turn shared out equally
-    over three bones each. Legs are solved so that ankles stand where the source's do, scaled by the leg: thigh and shin
-    share the leg's length otherwise here. Collar bones, hands and toes keep their rest.
+    Trunk, arms and feet turn as the source's do since a common T-pose, the chest's and the neck's turn shared out
+    equally over three bones each. Legs are solved, as thigh and shin share the leg's length otherwise here: ankles are
+    where the source's are, scaled by the leg, but never so low that ankle or toe dips below the floor. Collar bones,
+    hands and toes keep their rest.
     """
     source = turns(frames)
     turned = {"Hips": source["root"]}
@@ -108,65 +110,88 @@ def carry(rig: Skeleton, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         whole = rotations.axis_angle_from_matrix(np.swapaxes(source[above], 1, 2) @ source[below])
         for i, name in enumerate(names, 1):
             turned[name] = source[above] @ rotations.matrix_from_axis_angle(whole * (i / len(names)))
-    scale = rig.leg_length / (SOURCE_THIGH + SOURCE_SHIN)
     for side, sign in (("Left", 1), ("Right", -1)):
-        part = side.lower()
-        lowered = rotations.matrix_from_axis_angle(
-            np.array([0, sign * np.pi / 2, 0])
-        )  # from the T-pose to hanging arms
+        lowered = rotations.matrix_from_axis_angle(np.array([0, sign * np.pi / 2, 0]))  # from the T-pose to hanging
         turned[f"{side}Shoulder"] = source["chest"]
-        turned[f"{side}Arm"] = source[f"{part}_shoulder"] @ lowered
-        turned[f"{side}ForeArm"] = turned[f"{side}Hand"] = source[f"{part}_elbow"] @ lowered
-        ankle = SOURCE_THIGH * source[f"{part}_hip"] @ DOWN + SOURCE_SHIN * source[f"{part}_knee"] @ DOWN
-        thigh, shin = leg(rig, side, scale * ankle, source[f"{part}_hip"] @ LEFT)
-        turned[f"{side}Thigh"], turned[f"{side}Shin"] = thigh, shin
-        turned[f"{side}Foot"] = turned[f"{side}ToeBase"] = source[f"{part}_ankle"]
+        turned[f"{side}Arm"] = source[f"{side.lower()}_shoulder"] @ lowered
+        turned[f"{side}ForeArm"] = turned[f"{side}Hand"] = source[f"{side.lower()}_elbow"] @ lowered
+        turned[f"{side}Foot"] = turned[f"{side}ToeBase"] = source[f"{side.lower()}_ankle"]
+
+    scale = rig.leg_length / (SOURCE_THIGH + SOURCE_SHIN)
+    root_pos = scale * frames[:, 1:4] @ TO_CORE.T
+    thighs = [rig.names.index(f"{side}Thigh") for side in SIDES]
+    root_pos -= source["root"] @ rig.offsets[thighs].mean(axis=0)  # the source's root lies between its hip joints
+    hips = root_pos[:, None] + np.einsum("fab,sb->fsa", source["root"], rig.offsets[thighs])
+    shanks = [
+        SOURCE_THIGH * source[f"{side.lower()}_hip"] @ DOWN + SOURCE_SHIN * source[f"{side.lower()}_knee"] @ DOWN
+        for side in SIDES
+    ]
+    ankles = hips + scale * np.stack(shanks, axis=1)
+    soles = np.stack([turned[f"{side}Foot"] for side in SIDES], axis=1)
+    height = foot_heights(rig, ankles, soles)
+    floor = standing_height(height.min(axis=1), root_pos[:, 2], rig.leg_length)
+    root_pos[:, 2] -= floor
+    hips[..., 2] -= floor
+    ankles[..., 2] -= floor + np.minimum(height - floor, 0)
+    for i, side in enumerate(SIDES):
+        hinge = source[f"{side.lower()}_hip"] @ LEFT
+        turned[f"{side}Thigh"], turned[f"{side}Shin"] = leg(rig, side, ankles[:, i] - hips[:, i], hinge)
+
     every = np.stack([turned[name] for name in rig.names], axis=1)
-    above = np.where((rig.parents >= 0)[:, None, None], every[:, rig.parents], np.eye(3))
-    core = rotations.axis_angle_from_matrix(np.swapaxes(above, -1, -2) @ every)
-    thighs = [rig.names.index(f"{side}Thigh") for side in ("Left", "Right")]
-    middle = source["root"] @ rig.offsets[thighs].mean(axis=0)  # the source's root lies between its hip joints
-    root_pos = scale * frames[:, 1:4] @ TO_CORE.T - middle
-    root_pos[:, 2] -= ground(rig, core, root_pos)
+    of_parent = np.where((rig.parents >= 0)[:, None, None], every[:, rig.parents], np.eye(3))
+    core = rotations.axis_angle_from_matrix(np.swapaxes(of_parent, -1, -2) @ every)
     return np.round(rig.from_core(core), DIGITS), np.round(root_pos, DIGITS)
 
 
-def leg(rig: Skeleton, side: str, ankle: np.ndarray, hinge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How thigh and shin (F, 3, 3) turn since the T-pose, so that the ankle is at ``ankle`` (F, 3) [m] from the hip joint.
+def foot_heights(rig: Skeleton, ankles: np.ndarray, soles: np.ndarray) -> np.ndarray:
+    """Height (F, 2) [m] of the lower of ankle and toe above its own rest height.
 
-    ``hinge`` (F, 3): the knee's axis, pointing left, at right angles to ``ankle``; the knee goes to the front. Law of cosines.
+    From the ankles' places (F, 2, 3) [m] and how the feet have turned since the T-pose (F, 2, 3, 3).
+    """
+    toes = ankles + np.einsum("fsab,sb->fsa", soles, rig.offsets[list(rig.toes)])
+    lower: np.ndarray = np.minimum(ankles[..., 2] - rig.foot_rest[:, 0], toes[..., 2] - rig.foot_rest[:, 1])
+    return lower
+
+
+def standing_height(lowest: np.ndarray, hips: np.ndarray, leg_length: float) -> float:
+    """Height [m] of the floor under a clip from the lowest foot's (F) and the Hips' (F) heights [m].
+
+    Feet of the source dip up to 6 cm into its own floor for moments (run, roll, spin, dance_b): the 2nd percentile, by
+    which a clip's ground is found elsewhere, would leave the body hovering for the rest. So the floor is where the
+    lower foot is most often while the body is upright: the lower edge of the fullest span of heights. A clip with fewer
+    than 10 such frames, one that lies or crawls, keeps the 2nd percentile.
+    """
+    upright = np.sort(lowest[hips - np.percentile(lowest, 2) > UPRIGHT * leg_length])
+    if len(upright) < 10:
+        return float(np.percentile(lowest, 2))
+    inside = np.searchsorted(upright, upright + SPAN, side="right") - np.arange(len(upright))
+    return float(upright[np.argmax(inside)])
+
+
+def leg(rig: Skeleton, side: str, ankle: np.ndarray, hinge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How thigh and shin (F, 3, 3) turn since the T-pose to bring the ankle to ``ankle`` (F, 3) [m] from the hip joint.
+
+    ``hinge`` (F, 3): about the knee's axis, pointing left. The knee goes to the front. Law of cosines.
     """
     upper, lower = (rig.offsets[rig.names.index(side + name)] for name in ("Shin", "Foot"))
     a, b = np.linalg.norm(upper), np.linalg.norm(lower)
     reach = np.clip(np.linalg.norm(ankle, axis=-1), abs(a - b), a + b)
     at_hip = np.arccos(np.clip((a * a + reach**2 - b * b) / (2 * a * reach), -1, 1))
     at_ankle = np.arccos(np.clip((b * b + reach**2 - a * a) / (2 * b * reach), -1, 1))
+    axis = frame(ankle, hinge)[..., 1]
     out = []
     for rest, angle in ((upper, -at_hip), (lower, at_ankle)):
-        turn = rotations.matrix_from_axis_angle(hinge * angle[:, None])
-        along = (turn @ ankle[..., None])[..., 0]
-        out.append(frame(along, hinge) @ frame(rest, LEFT).T)
+        along = rotations.matrix_from_axis_angle(axis * angle[:, None]) @ ankle[..., None]
+        out.append(frame(along[..., 0], axis) @ frame(rest, LEFT).T)
     return out[0], out[1]
 
 
 def frame(along: np.ndarray, across: np.ndarray) -> np.ndarray:
-    """Orthonormal columns (..., 3, 3): ``along`` (..., 3), what of ``across`` is at right angles to it, and their product."""
+    """Orthonormal columns (..., 3, 3): along ``along`` (..., 3), ``across`` it (..., 3), and across both."""
     x = along / np.linalg.norm(along, axis=-1, keepdims=True)
     y = across - x * np.sum(across * x, axis=-1, keepdims=True)
     y = y / np.linalg.norm(y, axis=-1, keepdims=True)
     return np.stack([x, y, np.cross(x, y)], axis=-1)
-
-
-def foot_heights(rig: Skeleton, core: np.ndarray, root_pos: np.ndarray) -> np.ndarray:
-    """Height (F, feet) [m] of the lower of ankle and toe above its own rest height."""
-    _, heads = forward_kinematics.forward(rig, core)
-    bones = np.array([rig.feet, rig.toes]).T
-    return np.min(heads[:, bones, 2] + root_pos[:, None, None, 2] - rig.foot_rest, axis=-1)
-
-
-def ground(rig: Skeleton, core: np.ndarray, root_pos: np.ndarray) -> float:
-    """Height [m] of the floor under a clip: the 2nd percentile of its lowest foot height."""
-    return float(np.percentile(foot_heights(rig, core, root_pos).min(axis=1), 2))
 
 
 def make(folder: Path) -> dataset.PoseSet:
