@@ -140,7 +140,7 @@ def carry(rig: Skeleton, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     every = np.stack([turned[name] for name in rig.names], axis=1)
     of_parent = np.where((rig.parents >= 0)[:, None, None], every[:, rig.parents], np.eye(3))
     core = rotations.axis_angle_from_matrix(np.swapaxes(of_parent, -1, -2) @ every)
-    return np.round(rig.from_core(core), DIGITS), np.round(root_pos, DIGITS)
+    return np.round(rig.from_core(core), DIGITS) + 0.0, np.round(root_pos, DIGITS) + 0.0  # no negative zeros
 
 
 def foot_heights(rig: Skeleton, ankles: np.ndarray, soles: np.ndarray) -> np.ndarray:
