@@ -53,15 +53,26 @@ def along(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.sum(a * b, axis=-1)
 
 
+def columns() -> dict[str, int]:
+    """First column of each part, from the order in which DeepMimic's description of the format lists them."""
+    order = "chest neck right_hip right_knee right_ankle right_shoulder right_elbow"
+    order += " left_hip left_knee left_ankle left_shoulder left_elbow"
+    found, at = {"root": 4}, 8
+    for name in order.split():
+        found[name] = at
+        at += 1 if name.endswith(("knee", "elbow")) else 4
+    return found
+
+
 def source_frame(**parts: np.ndarray | float) -> np.ndarray:
     """One frame of the source at rest, standing, with the named joints turned: quaternions or angles."""
     frame = np.zeros((1, maker.WIDTH))
     frame[0, 0] = 1 / 30
     frame[0, 2] = maker.SOURCE_THIGH + maker.SOURCE_SHIN + 0.05
-    for column in (4, *maker.BALLS.values()):
-        frame[0, column] = 1
+    for name, start in columns().items():
+        frame[0, start] = 0 if name.endswith(("knee", "elbow")) else 1
     for name, value in parts.items():
-        start = {**maker.BALLS, **maker.HINGES, "root": 4}[name]
+        start = columns()[name]
         frame[0, start : start + np.size(value)] = value
     return frame
 
@@ -197,14 +208,18 @@ def test_each_source_joint_moves_the_same_joint_the_same_way() -> None:
     assert moved("RightHand", "RightForeArm", right_elbow=1.5)[1] < -0.25  # to the front
     assert np.abs(moved("LeftFoot", "Hips", right_knee=-1.5)).max() < 0.01
     assert moved("LeftHand", "LeftForeArm", left_elbow=1.5)[1] < -0.25
+    assert moved("LeftFoot", "LeftShin", left_knee=-1.5)[1] > 0.4
     about_forward = np.array([half, half, 0, 0])  # a quarter turn: what hangs goes to the left
     assert moved("LeftForeArm", "LeftArm", left_shoulder=about_forward)[0] > 0.25
+    assert moved("RightForeArm", "RightArm", right_shoulder=about_forward)[0] > 0.25
     assert moved("RightShin", "RightThigh", right_hip=about_forward)[0] > 0.4
+    assert moved("LeftShin", "LeftThigh", left_hip=about_forward)[0] > 0.4
     forward_bend = np.array([np.cos(0.25), 0, 0, -np.sin(0.25)])
     assert moved("Head", "Hips", chest=forward_bend)[1] < -0.1
     assert np.abs(moved("LeftFoot", "Hips", chest=forward_bend)).max() < 1e-5
     toes_down = np.array([np.cos(0.25), 0, 0, -np.sin(0.25)])
     assert moved("LeftToeBase", "LeftFoot", left_ankle=toes_down)[2] < -0.05
+    assert moved("RightToeBase", "RightFoot", right_ankle=toes_down)[2] < -0.05
     look_left = np.array([half, 0, half, 0])
     rig = reference()
     rot, root_pos = maker.carry(rig, source_frame(neck=look_left))
@@ -251,3 +266,50 @@ def test_making_it_again_gives_the_shipped_file(tmp_path: Path) -> None:
         assert made.namelist() == shipped.namelist()
         for name in made.namelist():
             assert made.read(name) == shipped.read(name), name
+
+
+def test_bullet_itself_poses_the_source_the_same_way(poses: PoseSet, matrices: dict[str, np.ndarray]) -> None:
+    """Another program poses the same frames: copied turns agree exactly, directions of solved bones nearly."""
+    bullet = pytest.importorskip("pybullet", reason="needs the package pybullet (group data)")
+    data = maker.installed()
+    world = bullet.connect(bullet.DIRECT)
+    try:
+        body = bullet.loadURDF(str(data / "humanoid" / "humanoid.urdf"), globalScaling=0.25, physicsClientId=world)
+        links = {bullet.getJointInfo(body, j)[12].decode(): j for j in range(bullet.getNumJoints(body))}
+        for i, path in enumerate(maker.sources(data)):
+            frames, _ = maker.read(path)
+            for k in (0, len(frames) // 3, len(frames) - 1):
+                row = poses.rows(i).start + k
+
+                def turn(column: int, frame: np.ndarray = frames[k]) -> list[float]:
+                    w, x, y, z = frame[column : column + 4] / np.linalg.norm(frame[column : column + 4])
+                    return [x, y, z, w]
+
+                bullet.resetBasePositionAndOrientation(body, frames[k, 1:4], turn(4))
+                for name, column in columns().items():
+                    if name.endswith(("knee", "elbow")):
+                        bullet.resetJointState(body, links[name], frames[k, column])
+                    elif name != "root":
+                        bullet.resetJointStateMultiDof(body, links[name], turn(column))
+                state = {n: bullet.getLinkState(body, j, computeForwardKinematics=1)[4:6] for n, j in links.items()}
+                for link, bone in (("root", "Hips"), ("chest", "Spine2"), ("neck", "Head"), ("left_ankle", "LeftFoot")):
+                    theirs = np.reshape(bullet.getMatrixFromQuaternion(state[link][1]), (3, 3))
+                    rest = poses.skeleton.rest_arm[poses.skeleton.names.index(bone), :3, :3]
+                    ours = matrices[bone][row, :3, :3] @ rest.T
+                    assert np.abs(maker.TO_CORE @ theirs @ maker.TO_CORE.T - ours).max() < 1e-4, (path.stem, k, bone)
+                for upper, lower, bones, most in (
+                    ("left_elbow", "left_wrist", ("LeftForeArm", "LeftHand"), 0.1),
+                    ("right_shoulder", "right_elbow", ("RightArm", "RightForeArm"), 3),  # the rig's rest slopes by 2.7
+                    (
+                        "right_hip",
+                        "right_ankle",
+                        ("RightThigh", "RightFoot"),
+                        8,
+                    ),  # where an ankle was lifted: 5 cm in crawl
+                ):
+                    theirs = maker.TO_CORE @ np.subtract(state[lower][0], state[upper][0])
+                    ours = matrices[bones[1]][row, :3, 3] - matrices[bones[0]][row, :3, 3]
+                    cosine = theirs @ ours / np.linalg.norm(theirs) / np.linalg.norm(ours)
+                    assert np.degrees(np.arccos(min(cosine, 1.0))) < most, (path.stem, k, bones)
+    finally:
+        bullet.disconnect(world)
