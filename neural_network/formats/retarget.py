@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,7 @@ CONTACT_SPEED = 0.3  # [m/s at a leg of 0.945 m] and its toe is slower than this
 REFERENCE_LEG = 0.945  # [m]
 BLEND_SECONDS = 0.2  # a foot's correction fades in and out over this long beside a contact
 PIN_DRIFT = 0.08  # [m at a leg of 0.945 m] a contact that slides further than this is no pin: the slide is kept
+EVIDENCE_FRAMES = 80  # frames of a take that are looked at to find the roles
 STRAIGHT = 0.9995  # share of the leg's length that an ankle may be away; the rest keeps the knee's plane defined
 
 _CHAINS = (
@@ -119,12 +121,24 @@ def retarget(
 
 def clip_roles(clip: Clip) -> Roles:
     """Roles of a clip's joints, by names, rest and motion together."""
+    names, parents, heads, evidence = clip_evidence(clip)
+    return find_roles(names, parents, heads, **evidence)
+
+
+def clip_evidence(clip: Clip) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, dict[str, Any]]:
+    """What a clip tells about its roles: names, parents, rest heads (J, 3) [m, Z up], and find_roles' further arguments."""
     axes = _armature_axes(clip)
     heads = _rest_heads(clip.parents, clip.offsets * clip.unit @ axes.T)
-    tips = {j: tip * clip.unit @ axes.T for j, tip in clip.tips.items()}
-    every = np.unique(np.linspace(0, max(clip.frames - 1, 0), min(clip.frames, 60)).astype(int))
-    frames = _forward(clip, axes, every)[1] if clip.frames else None
-    return find_roles(clip.names, clip.parents, heads, tips=tips, motion=frames)
+    own_tips = {j: np.asarray(tip) * clip.unit @ axes.T for j, tip in clip.tips.items()}
+    evidence: dict[str, Any] = {"tips": {j: heads[j] + tip for j, tip in own_tips.items()}}
+    if clip.frames > 1:
+        every = np.unique(np.linspace(0, clip.frames - 1, min(clip.frames, EVIDENCE_FRAMES)).astype(int))
+        turned, positions = _forward(clip, axes, every)
+        evidence["motion"] = positions
+        evidence["motion_tips"] = {j: positions[:, j] + turned[:, j] @ tip for j, tip in own_tips.items()}
+        likeness = np.abs(np.einsum("fjc,jc->fj", clip.rotations[every], clip.rotations[every[0]]))
+        evidence["turning"] = 2 * np.arccos(np.clip(likeness, 0, 1)).max(axis=0)
+    return clip.names, clip.parents, heads, evidence
 
 
 def clip_motion(clip: Clip, roles: Roles) -> tuple[Body, Motion]:

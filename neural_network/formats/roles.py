@@ -1,10 +1,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which bone plays which of the 23 roles of the reference rig."""
+"""Which bone plays which of the 23 roles of the reference rig: by structure, by motion, and by names where they speak.
+
+Structure comes first, because names lie: two pairs of mirrored limbs on a trunk make a body, whatever they are called.
+Names then choose among what the structure leaves open. Lengths are used rather than positions wherever possible, since
+lengths hold in every pose, also where a file's rest pose is a heap. Directions are taken from poses: the rest, where it
+is a pose, and the motion's frames. Which side is left is decided by geometry alone where toes, knees or elbows tell
+where the body faces; a name that says otherwise is reported.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +25,10 @@ ROLE_NAMES = (
     *("LeftShoulder", "LeftArm", "LeftForeArm", "LeftHand", "LeftThigh", "LeftShin", "LeftFoot", "LeftToeBase"),
     *("RightShoulder", "RightArm", "RightForeArm", "RightHand", "RightThigh", "RightShin", "RightFoot", "RightToeBase"),
 )
+TRUNK = ("Spine", "Spine1", "Spine2")
+NECK = ("NeckLower", "NeckUpper")
+ARM = ("Shoulder", "Arm", "ForeArm", "Hand")
+LEG = ("Thigh", "Shin", "Foot", "ToeBase")
 
 
 @dataclass(frozen=True)
@@ -20,44 +36,942 @@ class Roles:
     """What was understood of a skeleton."""
 
     bones: dict[str, int | None]
-    """Role -> bone index, None where the rig has no such bone."""
+    """Role -> bone index, None where the rig has no such bone; all 23 roles are keys."""
     confidence: dict[str, float] = field(default_factory=dict)
-    """Role -> 0 to 1."""
+    """Role -> 0 (a guess) to 1 (structure and name agree), for the roles that are played."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Bone name -> why it plays no role."""
     notes: tuple[str, ...] = ()
-    """What a person should know, one sentence each."""
+    """What a person should know, one sentence each: names that lie, a side that could not be told."""
+
+    @property
+    def humanoid(self) -> bool:
+        """Whether hips and two legs were found: what retargeting needs."""
+        return all(self.bones.get(r) is not None for r in ("Hips", "LeftThigh", "RightThigh", "LeftShin", "RightShin"))
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+_SIDE = {
+    **dict.fromkeys(("left", "l", "lft", "lt", "lf", "izq", "izquierda", "gauche", "links", "左"), "Left"),
+    **dict.fromkeys(("right", "r", "rgt", "rt", "der", "derecha", "droite", "droit", "rechts", "右"), "Right"),
+}
+# Longest word found in a name wins. A part is a role without its side; "Trunk" and "Neck" stand for any bone of that chain.
+_WORDS: dict[str, dict[str, float]] = {
+    **dict.fromkeys(("hips", "pelvis", "hip", "hüfte", "cadera", "下半身"), {"Hips": 1.0, "Thigh": 0.7}),
+    **dict.fromkeys(("root", "bip", "cog", "センター"), {"Hips": 0.3}),
+    **dict.fromkeys(
+        ("spine", "chest", "abdomen", "torso", "thorax", "upperchest", "upperback", "lowerback"), {"Trunk": 1.0}
+    ),
+    **dict.fromkeys(("back", "ribcage", "waist", "belly", "上半身", "wirbel", "columna"), {"Trunk": 0.8}),
+    **dict.fromkeys(("neck", "necktwist", "hals", "cuello", "cou", "首"), {"Neck": 1.0}),
+    **dict.fromkeys(("head", "skull", "kopf", "cabeza", "tête", "tete", "testa", "頭"), {"Head": 1.0}),
+    **dict.fromkeys(("clavicle", "collar", "collarbone", "scapula", "clav", "schlüsselbein"), {"Shoulder": 1.0}),
+    **dict.fromkeys(("shoulder", "schulter", "hombro", "肩"), {"Shoulder": 0.8, "Arm": 0.6}),
+    **dict.fromkeys(("shldr",), {"Arm": 0.9, "Shoulder": 0.5}),
+    **dict.fromkeys(("upperarm", "uparm", "humerus", "armupper", "bicep", "oberarm"), {"Arm": 1.0}),
+    **dict.fromkeys(("arm", "brazo", "bras", "腕"), {"Arm": 0.8, "ForeArm": 0.2}),
+    **dict.fromkeys(
+        ("forearm", "lowerarm", "loarm", "lowarm", "radius", "armlower", "fore", "unterarm"), {"ForeArm": 1.0}
+    ),
+    **dict.fromkeys(("elbow", "ひじ", "肘", "codo"), {"ForeArm": 0.9}),
+    **dict.fromkeys(("hand", "wrist", "mano", "main", "手首"), {"Hand": 1.0}),
+    **dict.fromkeys(("thigh", "upleg", "upperleg", "femur", "legupper", "oberschenkel", "muslo"), {"Thigh": 1.0}),
+    **dict.fromkeys(("leg", "bein", "pierna", "足"), {"Shin": 0.7, "Thigh": 0.5}),
+    **dict.fromkeys(
+        ("shin", "calf", "lowerleg", "loleg", "lowleg", "tibia", "leglower", "unterschenkel"), {"Shin": 1.0}
+    ),
+    **dict.fromkeys(("knee", "ひざ", "knie", "rodilla"), {"Shin": 0.9}),
+    **dict.fromkeys(("foot", "fuss", "pie", "pied"), {"Foot": 1.0, "ToeBase": 0.3}),
+    **dict.fromkeys(("ankle", "足首", "tobillo"), {"Foot": 1.0}),
+    **dict.fromkeys(("toe", "toes", "toebase", "ball", "つま先"), {"ToeBase": 1.0}),
+}
+_NOT_WORDS = {  # why a bone so named plays no role
+    **dict.fromkeys(
+        ("finger", "thumb", "index", "middle", "ring", "pinky", "pinkie", "little", "metacarpal", "carpal"), "a finger"
+    ),
+    **dict.fromkeys(("mid", "palm", "指"), "a finger"),
+    **dict.fromkeys(
+        ("eye", "jaw", "tongue", "lip", "brow", "cheek", "nose", "ear", "teeth", "lid", "mouth", "face"), "a face bone"
+    ),
+    **dict.fromkeys(("chin", "temple", "forehead", "hair", "beard", "facial", "bang"), "a face bone"),
+    **dict.fromkeys(
+        ("breast", "bust", "boob", "pec", "pectoral", "buttock", "glute", "genital", "nipple"), "a soft-body bone"
+    ),
+    **dict.fromkeys(("skirt", "cape", "cloth", "sleeve", "belt", "strap", "ribbon", "coat", "hood"), "clothing"),
+    **dict.fromkeys(
+        ("weapon", "prop", "slot", "handslot", "holder", "attach", "socket", "item", "sword", "shield"), "a prop"
+    ),
+    **dict.fromkeys(("tail", "wing", "feather", "fin", "horn", "antenna"), "a tail, wing or the like"),
+    **dict.fromkeys(
+        ("ik", "fk", "pole", "target", "ctrl", "control", "goal", "mch", "effector", "tweak", "vis"),
+        "an animator's control",
+    ),
+    **dict.fromkeys(("end", "leaf", "tip", "nub", "site"), "the tip of a bone"),
+    **dict.fromkeys(
+        ("twist", "roll", "share", "sharebone", "bendy", "metatarsal", "metatarsals", "volume"),
+        "a twist or in-between helper",
+    ),
+    **dict.fromkeys(
+        ("hipjoint", "helper", "dummy", "adj", "corrective", "rigmesh", "mesh", "heel", "bank", "connector"), "a helper"
+    ),
+    **dict.fromkeys(("jiggle", "physics", "sec", "ribstwist", "pivot", "ref"), "a helper"),
+}
+_NOT_WORDS.pop("ref")  # Auto-Rig Pro's reference bones are bones
+_TWIST_ALLOWED = ("neck",)  # Reallusion calls its neck bones NeckTwist
+_SHORT = {
+    "l",
+    "r",
+    "ik",
+    "fk",
+    "lip",
+    "ear",
+    "lid",
+    "eye",
+    "end",
+    "tip",
+    "fin",
+    "pec",
+    "mid",
+    "sec",
+    "ring",
+    "cou",
+    "pie",
+    "main",
+    "arm",
+    "leg",
+    "toe",
+}
+
+
+@dataclass(frozen=True)
+class _Name:
+    side: str
+    parts: dict[str, float]
+    refused: str
+
+
+def _tokens(name: str) -> list[str]:
+    words = re.findall(r"[A-Z]+(?![a-zà-ÿ])|[A-Z]?[a-zà-ÿ]+|\d+|[左右]|[^\W\d_A-Za-zà-ÿ左右]+", name)
+    return [w.lower() for w in words]
+
+
+def _read_names(names: Sequence[str]) -> list[_Name]:
+    """What each name says; words that most names share (a rig's prefix) say nothing."""
+    split = [_tokens(n.rsplit(":", 1)[-1].rsplit("|", 1)[-1]) for n in names]
+    count = {w: sum(w in s for s in split) for s in split for w in s}
+    shared = {w for w, n in count.items() if n > 0.6 * len(names) and len(names) >= 8 and w not in _SIDE}
+    lonely = [" ".join(s) for s in split]
+    out = []
+    for name, tokens, whole in zip(names, split, lonely, strict=True):
+        kept = [t for t in tokens if t not in shared] or tokens
+        if whole in ("bip", "bip 01", "bip 001"):
+            kept = ["bip"]
+        elif kept[:1] == ["bip"] and len(kept) > 1:  # VRoid's J_Bip_L_Hand
+            kept = kept[1:]
+        sides = {_SIDE[t] for t in kept if t in _SIDE}
+        rest = [t for t in kept if t not in _SIDE and not t.isdigit()]
+        numbers = [t for t in kept if t.isdigit()]
+        if (
+            not sides
+            and rest
+            and rest[0][0] in "lr"
+            and len(rest[0]) > 3
+            and "rl"["lr".index(rest[0][0])] + rest[0][1:] in count
+        ):
+            sides = {"Left" if rest[0][0] == "l" else "Right"}  # lfemur, because there is an rfemur
+            rest[0] = rest[0][1:]
+        joined = "".join(rest)
+        parts = dict(_lookup(joined) or {})
+        if re.fullmatch(r"[lt]\d{1,2}", "".join(kept)):  # Xsens names vertebrae: L5, L3, T12, T8
+            parts, sides = {"Trunk": 1.0}, set()
+        refused = _refusal(rest, joined)
+        if name.startswith("m") and rest[:2] == ["m", "spine"] and numbers:
+            refused = "a folded helper of Second Life's Bento skeleton"
+        if name.startswith("__"):
+            refused = "a connector"
+        side = sides.pop() if len(sides) == 1 else ""
+        if side:
+            parts.pop("Hips", None)
+        elif "Hips" in parts:
+            parts = {"Hips": parts["Hips"]}
+        if "pelvis" in joined and side:
+            parts, refused = {}, "a hip helper"
+        out.append(_Name(side, {} if refused else parts, refused))
+    return out
+
+
+def _lookup(joined: str) -> dict[str, float] | None:
+    found = [
+        w
+        for w in _WORDS
+        if (w in joined if len(w) > 3 or not w.isascii() else joined.startswith(w) or joined.endswith(w))
+    ]
+    return _WORDS[max(found, key=lambda w: (len(w), joined.rfind(w)))] if found else None
+
+
+def _refusal(tokens: list[str], joined: str) -> str:
+    for word in tokens:
+        if word in _NOT_WORDS:
+            if _NOT_WORDS[word].startswith("a twist") and joined.startswith(_TWIST_ALLOWED):
+                continue
+            return _NOT_WORDS[word]
+    for word, why in _NOT_WORDS.items():
+        if word not in _SHORT and len(word) > 4 and word in joined and not joined.startswith(_TWIST_ALLOWED):
+            return why
+    return ""
+
+
+# ---- structure ------------------------------------------------------------------------------------------------------
+
+_LONGEST_LEAF = 1.5  # a leaf this many times longer than every inner bone is a helper somewhere far away
+_PAIR = 0.2  # mirrored limbs differ by less than this share in length
+_SHORTEST_LIMB = 0.12  # of the body's reach
+_CHAIN = 12  # bones of a limb looked at
+_NAME_WEIGHT = 2.0
+_UPRIGHT = np.radians(50)  # a trunk that leans more than this away from the legs' line, in most poses, is no human's
+_STILL = np.radians(0.5)  # a bone that turns less than this in a whole take never turns
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """Bones that may play a role, with the tips as nodes of their own at the end."""
+
+    parents: np.ndarray
+    heads: np.ndarray
+    poses: np.ndarray
+    real: np.ndarray
+    length: np.ndarray
+    reach: np.ndarray
+    children: tuple[tuple[int, ...], ...]
+    names: tuple[_Name, ...]
+    turning: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class _Pair:
+    at: int
+    chains: tuple[tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class _Limb:
+    """Two mirrored chains understood as arms or legs."""
+
+    pair: _Pair
+    bones: tuple[dict[str, int], dict[str, int]]
+    size: float
+    score: float
 
 
 def find_roles(
     names: Sequence[str],
     parents: np.ndarray,
     heads: np.ndarray,
+    *,
     tips: Mapping[int, np.ndarray] | None = None,
     motion: np.ndarray | None = None,
+    motion_tips: Mapping[int, np.ndarray] | None = None,
+    turning: np.ndarray | None = None,
 ) -> Roles:
-    """Interim: the names of the MotionBuilder-friendly CMU files only."""
-    table = dict.fromkeys(ROLE_NAMES)
-    want = {
-        "Hips": "Hips",
-        "Spine": "LowerBack",
-        "Spine1": "Spine",
-        "Spine2": "Spine1",
-        "NeckLower": "Neck",
-        "NeckUpper": "Neck1",
-        "Head": "Head",
+    """Understand a skeleton.
+
+    Args:
+        names: (J) bone names; ignored as far as they say nothing.
+        parents: (J) int, -1 for roots, in any order.
+        heads: (J, 3) rest heads, any unit, any axes up and forward.
+        tips: bone index -> (3) position of the bone's end at rest, where one is known (End Sites, Blender tails of leaves).
+        motion: (K, J, 3) heads in some frames of a take; helps greatly where the rest pose is no pose.
+        motion_tips: bone index -> (K, 3) the tips in those frames.
+        turning: (J) [rad] how far each bone ever turns against its parent in the take.
+
+    A skeleton that is no human (a creature, a prop, one leg) gives Roles without bones and a note that says why.
+    Raises ValueError for arrays of the wrong shape and for parents that form a circle.
+    """
+    names, parents, heads = tuple(map(str, names)), np.asarray(parents, int), np.asarray(heads, float)
+    count = len(names)
+    if parents.shape != (count,) or heads.shape != (count, 3):
+        raise ValueError(
+            f"roles: expected {count} parents and heads ({count}, 3), got {parents.shape} and {heads.shape}"
+        )
+    if not np.isfinite(heads).all():
+        raise ValueError("roles: rest heads must be finite")
+    _require_tree(parents)
+    empty: dict[str, int | None] = dict.fromkeys(ROLE_NAMES)
+    if count == 0:
+        return Roles(empty, notes=("a skeleton without bones",))
+    said = _read_names(names)
+    tree = _tree(names, said, parents, heads, tips or {}, motion, motion_tips or {}, turning)
+    found = _body(tree)
+    if found is None:
+        return _by_names_alone(names, parents, said)
+    legs, arms, upright = found
+    bones, notes = _assign(tree, names, legs, arms)
+    named = [r for r, j in bones.items() if j is not None and _names_role(said[j], r)]
+    human = len(named) >= 0.6 * sum(j is not None for j in bones.values())
+    if not upright and not human:
+        return Roles(
+            empty, skipped={}, notes=("two pairs of limbs, but the trunk does not stand on the legs: a creature",)
+        )
+    confidence = {r: _confidence(said[j], r, legs.score + arms.score) for r, j in bones.items() if j is not None}
+    skipped = _skipped(tree, names, said, bones)
+    return Roles({**empty, **bones}, confidence, skipped, tuple(notes))
+
+
+def _require_tree(parents: np.ndarray) -> None:
+    for j in range(len(parents)):
+        k, steps = j, 0
+        while k >= 0:
+            k, steps = int(parents[k]), steps + 1
+            if steps > len(parents):
+                raise ValueError(f"roles: the parents of bone {j} form a circle; every bone needs a way to a root")
+
+
+def _layer(names: Sequence[str], parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which bones count (J) bool, and their parents among those that count: a generated Rigify rig has four skeletons in one."""
+    index = {n: j for j, n in enumerate(names)}
+    keep = np.ones(len(names), bool)
+    for layer in ("DEF-", "ORG-"):
+        if sum(n.startswith(layer) for n in names) >= 12:
+            keep = np.array([n.startswith(layer) for n in names])
+            break
+    above = np.full(len(names), -1)
+    for j in np.flatnonzero(keep):
+        k = int(parents[j])
+        while k >= 0 and not keep[k]:
+            twin = index.get(layer + names[k].split("-", 1)[1]) if names[k].startswith(("ORG-", "MCH-")) else None
+            if twin is not None and twin != j and keep[twin] and j not in _ancestors(above, twin):
+                k = twin
+                break
+            k = int(parents[k])
+        above[j] = k
+    return keep, above
+
+
+def _tree(
+    names: Sequence[str],
+    said: Sequence[_Name],
+    parents: np.ndarray,
+    heads: np.ndarray,
+    tips: Mapping[int, np.ndarray],
+    motion: np.ndarray | None,
+    motion_tips: Mapping[int, np.ndarray],
+    turning: np.ndarray | None,
+) -> _Tree:
+    keep, above = _layer(names, parents)
+    count = len(names)
+    ends = [j for j in tips if keep[j] and np.linalg.norm(np.asarray(tips[j]) - heads[j]) > 0]
+    frames = np.zeros((0, count, 3)) if motion is None else np.asarray(motion, float)
+    frames = frames[np.isfinite(frames).all(axis=(1, 2))]
+    with_tips = bool(len(frames)) and all(j in motion_tips for j in ends)
+    rest = np.concatenate([heads, np.array([tips[j] for j in ends], float).reshape(-1, 3)])
+    tip_frames = [np.asarray(motion_tips[j], float) if with_tips else frames[:, j] for j in ends]
+    moving = (
+        np.concatenate([frames, *[t[:, None] for t in tip_frames]], axis=1)
+        if len(frames)
+        else np.zeros((0, len(rest), 3))
+    )
+    above = np.concatenate([above, np.array(ends, int)])
+    total = len(rest)
+    real = np.arange(total) < count
+    real[:count] &= keep
+    usable = np.concatenate([keep, np.ones(len(ends), bool)])
+    length = np.where(above >= 0, np.linalg.norm(rest - rest[np.maximum(above, 0)], axis=1), 0.0)
+    inner = np.zeros(total, bool)
+    for j in np.flatnonzero(usable):
+        if above[j] >= 0 and real[j]:
+            inner[above[j]] = True
+    limit = _LONGEST_LEAF * max(
+        (float(length[j]) for j in np.flatnonzero(inner & usable) if above[j] >= 0), default=np.inf
+    )
+    if limit > 0:
+        usable &= inner | (length <= limit)
+    children = tuple(tuple(int(c) for c in np.flatnonzero((above == j) & usable)) for j in range(total))
+    reach = np.zeros(total)
+    for j in _leaves_first(above):
+        if usable[j] and above[j] >= 0:
+            reach[above[j]] = max(reach[above[j]], reach[j] + length[j])
+    nothing = _Name("", {}, "the tip of a bone")
+    turns = None if turning is None else np.concatenate([np.asarray(turning, float), np.zeros(len(ends))])
+    return _Tree(
+        above,
+        rest,
+        np.concatenate([rest[None], moving]),
+        real & usable,
+        length,
+        reach,
+        children,
+        (*said, *[nothing] * len(ends)),
+        turns,
+    )
+
+
+def _leaves_first(parents: np.ndarray) -> list[int]:
+    depth = [len(_ancestors(parents, j)) for j in range(len(parents))]
+    return [int(j) for j in np.argsort(depth, kind="stable")[::-1]]
+
+
+def _ancestors(parents: np.ndarray, j: int) -> list[int]:
+    out: list[int] = []
+    while parents[j] >= 0 and len(out) <= len(parents):
+        j = int(parents[j])
+        out.append(j)
+    return out
+
+
+def _main_chain(tree: _Tree, start: int) -> tuple[int, ...]:
+    """From ``start`` outwards, always into the child that reaches farthest; a name that speaks of a limb weighs in."""
+    out = [start]
+    while tree.children[out[-1]] and len(out) < _CHAIN:
+
+        def worth(c: int) -> float:
+            named = 0.0 if tree.names[c].refused else max(tree.names[c].parts.values(), default=0.0)
+            return float(tree.length[c] + tree.reach[c]) * (1 + 0.5 * named)
+
+        out.append(max(tree.children[out[-1]], key=worth))
+    return tuple(out)
+
+
+def _pairs(tree: _Tree) -> list[_Pair]:
+    """Every two chains that start at one bone, are about equally long, and long enough to be limbs."""
+    roots = [int(j) for j in np.flatnonzero((tree.parents < 0) & tree.real)]
+    body = max((tree.reach[j] for j in roots), default=0.0)
+    out = []
+    for at, group in [*enumerate(tree.children), *([(-1, tuple(roots))] if len(roots) > 1 else [])]:
+        long = [c for c in group if tree.real[c] and tree.reach[c] > _SHORTEST_LIMB * body]
+        for a, b in combinations(long, 2):
+            if abs(tree.reach[a] - tree.reach[b]) > _PAIR * max(tree.reach[a], tree.reach[b]):
+                continue
+            if abs(tree.length[a] - tree.length[b]) > _PAIR * max(tree.length[a], tree.length[b]) + 0.02 * body:
+                continue
+            out.append(_Pair(at, (_main_chain(tree, a), _main_chain(tree, b))))
+    return out
+
+
+def _name_score(said: _Name, part: str) -> float:
+    if said.refused:
+        return -1.5
+    if not said.parts:
+        return 0.0
+    return said.parts.get(part, -0.5)
+
+
+def _names_role(said: _Name, role: str) -> bool:
+    return _part(role) in said.parts
+
+
+def _part(role: str) -> str:
+    for side in ("Left", "Right"):
+        if role.startswith(side):
+            return role[len(side) :]
+    return "Trunk" if role in TRUNK else "Neck" if role in NECK else role
+
+
+def _log_miss(value: float, wanted: float, sigma: float) -> float:
+    """Log likelihood, without its constant, of a length ratio whose logarithm scatters by sigma."""
+    return -0.5 * float((np.log(max(value, 1e-6) / wanted) / sigma) ** 2)
+
+
+def _bends(tree: _Tree, above: int, at: int, below: int) -> float:
+    """How much [rad] the angle at a joint varies over the poses; 0 where there are none."""
+    if len(tree.poses) < 8:
+        return 0.0
+    a, b = tree.poses[1:, at] - tree.poses[1:, above], tree.poses[1:, below] - tree.poses[1:, at]
+    across = np.linalg.norm(np.cross(a, b), axis=1)
+    angle = np.arctan2(across, np.sum(a * b, axis=1))
+    return float(np.std(angle))
+
+
+def _crooked(tree: _Tree, line: Sequence[int]) -> float:
+    """How much shorter (0 to 1) the straight way along a chain is than the way over its joints, in the mean of the poses."""
+    if len(line) < 3:
+        return 0.0
+    poses = tree.poses[1:] if len(tree.poses) > 4 else tree.poses[:1]
+    steps = np.linalg.norm(np.diff(poses[:, list(line)], axis=1), axis=2).sum(axis=1)
+    straight = np.linalg.norm(poses[:, line[-1]] - poses[:, line[0]], axis=1)
+    return float(np.mean(1 - straight / np.maximum(steps, 1e-12)))
+
+
+def _typical_angle(tree: _Tree, above: int, at: int, below: int) -> float:
+    """Median angle [rad] between two bones that follow each other, over the frames, or at rest where there are none."""
+    poses = tree.poses[1:] if len(tree.poses) > 4 else tree.poses[:1]
+    return float(np.median(_angle(poses[:, at] - poses[:, above], poses[:, below] - poses[:, at])))
+
+
+def _never_turns(tree: _Tree, j: int) -> bool:
+    return tree.turning is not None and bool(tree.turning[j] < _STILL)
+
+
+def _limb(tree: _Tree, pair: _Pair, arm: bool) -> _Limb | None:
+    """The best reading of a pair of chains as arms or as legs; None where they have too few bones."""
+    first, second = pair.chains
+    both = len(first) == len(second)
+    options = []
+    for chain, other in ((first, second), (second, first)):
+        scored = {}
+        real = [i for i, j in enumerate(chain) if tree.real[j]]
+        for picks in combinations(real, 3):
+            scored[picks] = _score_picks(tree, chain, other, picks, arm)
+        if not scored:
+            return None
+        options.append(scored)
+    if both:
+        shared = [p for p in options[0] if p in options[1]]
+        if not shared:
+            return None
+        best = max(shared, key=lambda p: options[0][p] + options[1][p])
+        picks = (best, best)
+    else:
+        picks = (max(options[0], key=options[0].__getitem__), max(options[1], key=options[1].__getitem__))
+    bones, sizes, score = [], [], 0.0
+    for chain, pick, scored in zip((first, second), picks, options, strict=True):
+        score += 0.5 * scored[pick]
+        along = np.cumsum([0.0, *(tree.length[j] for j in chain[1:])])
+        sizes.append(float(along[pick[2]] - along[pick[0]]))
+        parts = ARM[1:] if arm else LEG[:3]
+        named = {part: chain[i] for part, i in zip(parts, pick, strict=True)}
+        extra = _collar(tree, chain, pick, along) if arm else _toes(tree, chain, pick, along)
+        if extra is not None:
+            named[ARM[0] if arm else LEG[3]] = extra
+        bones.append(named)
+    for part in (ARM[0], LEG[3]):  # a collar or toe on one side only is a mistake, unless the chains differ
+        if both and (part in bones[0]) != (part in bones[1]):
+            for named in bones:
+                named.pop(part, None)
+    return _Limb(pair, (bones[0], bones[1]), float(np.mean(sizes)), score)
+
+
+def _score_picks(tree: _Tree, chain: Sequence[int], other: Sequence[int], picks: tuple[int, ...], arm: bool) -> float:
+    u, v, w = picks
+    along = np.cumsum([0.0, *(tree.length[j] for j in chain[1:])])
+    upper, lower, whole = along[v] - along[u], along[w] - along[v], along[w] - along[u]
+    total = along[0] + tree.reach[chain[0]]
+    if upper <= 0 or lower <= 0 or total <= 0:
+        return -50.0
+    parts = ARM[1:] if arm else LEG[:3]
+    score = _log_miss(upper / lower, 1.0 if arm else 0.92, 0.3) + _log_miss(whole / total, 0.75, 0.3)
+    score += _NAME_WEIGHT * sum(_name_score(tree.names[chain[i]], part) for i, part in zip(picks, parts, strict=True))
+    score -= 2.0 * sum(_never_turns(tree, chain[i]) for i in (u, v))
+    score += 4.0 * min(0.3, _bends(tree, chain[u], chain[v], chain[w]))
+    score -= 8.0 * (_crooked(tree, chain[u : v + 1]) + _crooked(tree, chain[v : w + 1]))
+    score -= 0.02 * sum(picks)  # of several bones in one place, the first
+    after = chain[u + 1] if u + 1 < len(chain) else chain[u]
+    if arm:
+        fingers = sum(tree.real[c] for c in tree.children[chain[w]])
+        score += 0.5 * min(fingers, 3) if fingers >= 2 else 0.0
+        split = next((i for i in range(v + 1, w) if sum(tree.real[c] for c in tree.children[chain[i]]) >= 2), w)
+        score -= 1.5 * max(0, w - split - 1)  # a hand lies no further out than one bone after the thumb
+        if u > 0 and along[u] > 0.02 * whole:
+            score += 0.5 * _log_miss(along[u] / whole, 0.18, 0.6)
+            score += _NAME_WEIGHT * max(_name_score(tree.names[j], "Shoulder") for j in chain[:u])
+        elif u == 0:
+            score -= 0.3
+    else:
+        if u < len(other):
+            apart = np.linalg.norm(tree.heads[chain[u]] - tree.heads[other[u]])
+            score -= 3.0 if apart < 0.04 * whole else 0.0
+        if tree.length[after] < 0.06 * whole and v > u + 1:
+            score -= 1.5
+        if u > 0:
+            score -= 0.3 + (along[u] / whole) * 2
+        if w + 1 < len(chain):
+            turns = [_typical_angle(tree, *chain[i - 1 : i + 2]) for i in range(v + 1, len(chain) - 1)]
+            ankle = turns[w - v - 1]  # the ankle is where a leg turns from down to forward
+            score += 1.5 * min(1.0, ankle / np.radians(60)) + (1.0 if ankle >= max(turns) else 0.0)
+            score += 0.3 * _log_miss(tree.length[chain[w + 1]] / whole, 0.17, 0.5)
+    return score
+
+
+def _collar(tree: _Tree, chain: Sequence[int], picks: Sequence[int], along: np.ndarray) -> int | None:
+    """The bone before the upper arm that has a length of its own; of several the one whose name speaks, else the nearest."""
+    whole = along[picks[2]] - along[picks[0]]
+    found = [
+        i
+        for i in range(picks[0])
+        if along[picks[0]] - along[i] > 0.05 * whole and tree.real[chain[i]] and not tree.names[chain[i]].refused
+    ]
+    if not found:
+        return None
+    return chain[max(found, key=lambda i: (_name_score(tree.names[chain[i]], "Shoulder"), i))]
+
+
+def _toes(tree: _Tree, chain: Sequence[int], picks: Sequence[int], along: np.ndarray) -> int | None:
+    """The toe: the next bone after the foot that is no tip; none where the foot splits into single toes."""
+    foot = chain[picks[2]]
+    whole = along[picks[2]] - along[picks[0]]
+    children = [c for c in tree.children[foot] if tree.real[c]]
+    named = [c for c in _below(tree, foot) if not tree.names[c].refused and "ToeBase" in tree.names[c].parts]
+    if sum(tree.reach[c] + tree.length[c] > 0.05 * whole for c in children) >= 3:
+        return None
+    if named:
+        return min(named, key=lambda c: len(_ancestors(tree.parents, c)))
+    following = [c for c in chain[picks[2] + 1 :][:1] if tree.real[c]]
+    if not following or tree.names[following[0]].refused or not 0.05 < tree.length[following[0]] / whole < 0.45:
+        return None
+    return following[0]
+
+
+def _below(tree: _Tree, j: int) -> list[int]:
+    out, todo = [], list(tree.children[j])
+    while todo:
+        k = todo.pop()
+        if tree.real[k]:
+            out.append(k)
+            todo.extend(tree.children[k])
+    return out
+
+
+def _body(tree: _Tree) -> tuple[_Limb, _Limb, bool] | None:
+    """Legs, arms and whether the trunk stands on the legs; None where no two pairs of limbs make a body."""
+    pairs = _pairs(tree)
+    as_legs = [limb for limb in (_limb(tree, p, arm=False) for p in pairs) if limb is not None]
+    as_arms = [limb for limb in (_limb(tree, p, arm=True) for p in pairs) if limb is not None]
+    best, best_score = None, -np.inf
+    for legs in as_legs:
+        for arms in as_arms:
+            score = _score_body(tree, legs, arms)
+            if score > best_score:
+                best, best_score = (legs, arms), score
+    if best is None or best_score < -12:
+        return None
+    legs, arms = best
+    return legs, arms, bool(_lean(tree, legs, arms) < _UPRIGHT)
+
+
+def _score_body(tree: _Tree, legs: _Limb, arms: _Limb) -> float:
+    hip, chest = legs.pair.at, arms.pair.at
+    used = {j for limb in (legs, arms) for chain in limb.pair.chains for j in chain}
+    if (
+        len(used) < sum(len(c) for limb in (legs, arms) for c in limb.pair.chains)
+        or hip == chest
+        or min(hip, chest) < 0
+    ):
+        return -np.inf
+    if not 0.3 < arms.size / legs.size < 1.5:  # wings, faces, fingers
+        return -np.inf
+    if hip in used or chest in used or any(set(_ancestors(tree.parents, p)) & used for p in (hip, chest)):
+        return -np.inf
+    above_hip, above_chest = [hip, *_ancestors(tree.parents, hip)], [chest, *_ancestors(tree.parents, chest)]
+    meet = next((j for j in above_chest if j in above_hip), None)
+    if meet is None:
+        return -np.inf
+    trunk = sum(tree.length[j] for j in above_chest[: above_chest.index(meet)])
+    trunk += sum(tree.length[j] for j in above_hip[: above_hip.index(meet)])
+    score = (
+        legs.score + arms.score + _log_miss(trunk / legs.size, 0.5, 0.5) + _log_miss(arms.size / legs.size, 0.6, 0.4)
+    )
+    score += 1.5 if meet == hip else -2.0 if meet == chest else 0.0
+    score += 1.0 if any(c not in used and tree.real[c] for c in tree.children[chest]) else 0.0
+    return score - min(4.0, 0.5 * float(_lean(tree, legs, arms) / np.radians(40)) ** 2)
+
+
+def _lean(tree: _Tree, legs: _Limb, arms: _Limb) -> float:
+    """Median angle [rad], over the poses, between the trunk and the line from the feet to the hips."""
+    trunk = tree.poses[:, arms.pair.at] - tree.poses[:, legs.pair.at]
+    feet = np.mean([tree.poses[:, b["Foot"]] for b in legs.bones], axis=0)
+    thighs = np.mean([tree.poses[:, b["Thigh"]] for b in legs.bones], axis=0)
+    shoulders = np.mean([tree.poses[:, b["Arm"]] for b in arms.bones], axis=0)
+    trunk = np.where(np.linalg.norm(trunk, axis=1, keepdims=True) > 0.2 * legs.size, shoulders - thighs, trunk)
+    angles = _angle(trunk, thighs - feet)
+    return float(np.median(angles[1:] if len(angles) > 4 else angles))
+
+
+def _angle(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.asarray(np.arctan2(np.linalg.norm(np.cross(a, b), axis=-1), np.sum(a * b, axis=-1)))
+
+
+# ---- from limbs to roles --------------------------------------------------------------------------------------------
+
+
+def _assign(tree: _Tree, names: Sequence[str], legs: _Limb, arms: _Limb) -> tuple[dict[str, int | None], list[str]]:
+    notes: list[str] = []
+    bones: dict[str, int | None] = {}
+    hips = _hips(tree, legs, arms)
+    bones["Hips"] = hips
+    path = _path(tree, hips, arms.pair.at)
+    neck, head = _neck_and_head(tree, legs, arms, path)
+    trunk = [j for j in path if not tree.names[j].refused and j not in neck]
+    trunk = [
+        j
+        for i, j in enumerate(trunk)
+        if i + 1 == len(trunk) or tree.length[trunk[i + 1]] > 1e-3 * legs.size or len(trunk) < 2
+    ]
+    bones.update(zip(TRUNK, _three(trunk), strict=False))
+    bones.update(zip(NECK, neck if len(neck) < 3 else [neck[0], neck[-1]], strict=False))
+    if head is not None:
+        bones["Head"] = head
+    for limb, parts in ((arms, ARM), (legs, LEG)):
+        left = _which_is_left(tree, names, legs, arms, limb, notes)
+        for side, of in (("Left", limb.bones[left]), ("Right", limb.bones[1 - left])):
+            bones.update({side + part: of[part] for part in parts if part in of})
+    return bones, notes
+
+
+def _three(trunk: list[int]) -> list[int]:
+    """Fill from the base; of more than three bones the first, one in the middle and the last."""
+    return trunk if len(trunk) <= 3 else [trunk[0], trunk[(len(trunk) - 1) // 2], trunk[-1]]
+
+
+def _hips(tree: _Tree, legs: _Limb, arms: _Limb) -> int:
+    """The bone that carries legs and trunk; a bone above it where the names call that one the pelvis (old Biped rigs)."""
+    above_hip = [legs.pair.at, *_ancestors(tree.parents, legs.pair.at)]
+    above_chest = [arms.pair.at, *_ancestors(tree.parents, arms.pair.at)]
+    meet = next(j for j in above_chest if j in above_hip)
+    if "Trunk" in tree.names[meet].parts:
+        for j in _ancestors(tree.parents, meet)[:1]:
+            if tree.names[j].parts.get("Hips", 0) >= 1 and tree.real[j]:
+                return j
+    return meet
+
+
+def _path(tree: _Tree, top: int, below: int) -> list[int]:
+    """Bones from just below ``top`` down to ``below``, both in one line."""
+    line = [below, *_ancestors(tree.parents, below)]
+    return line[: line.index(top)][::-1] if top in line else []
+
+
+def _neck_and_head(tree: _Tree, legs: _Limb, arms: _Limb, path: Sequence[int]) -> tuple[list[int], int | None]:
+    limbs = {c[0] for limb in (legs, arms) for c in limb.pair.chains}
+    for at in reversed(path):
+        starts = [c for c in tree.children[at] if tree.real[c] and c not in limbs and c not in path]
+        starts = [c for c in starts if not tree.names[c].refused and not _has_twin(tree, c, starts)]
+        if not starts:
+            continue
+
+        def worth(c: int) -> float:
+            said = tree.names[c].parts
+            return float(tree.length[c] + tree.reach[c]) / legs.size + 2 * max(said.get("Neck", 0), said.get("Head", 0))
+
+        chain = [c for c in _main_chain(tree, max(starts, key=worth)) if tree.real[c]]
+        chain = [c for i, c in enumerate(chain) if i == 0 or tree.length[c] > 1e-3 * legs.size]
+        scores = [_score_head(tree, legs, arms, chain, i) for i in range(len(chain))]
+        best = int(np.argmax(scores))
+        neck = [j for j in chain[:best] if not tree.names[j].refused]
+        named = [j for j in path if "Neck" in tree.names[j].parts and "Trunk" not in tree.names[j].parts]
+        return named + neck, chain[best]
+    return [], None
+
+
+def _score_head(tree: _Tree, legs: _Limb, arms: _Limb, chain: Sequence[int], i: int) -> float:
+    """How well the i-th bone above the chest would be the head: at the height of the skull's base, long, with a face on it."""
+    j = chain[i]
+    poses = tree.poses[1:] if len(tree.poses) > 4 else tree.poses[:1]
+    shoulders = np.mean([poses[:, b["Arm"]] for b in arms.bones], axis=0)
+    up = shoulders - np.mean([poses[:, b["Thigh"]] for b in legs.bones], axis=0)
+    up = up / np.maximum(np.linalg.norm(up, axis=1, keepdims=True), 1e-12)
+    height = float(np.median(np.sum((poses[:, j] - shoulders) * up, axis=1))) / legs.size
+    inner = sum(tree.real[c] for c in tree.children[j])
+    following = max((tree.length[c] for c in tree.children[j]), default=0.0) / legs.size
+    score = _NAME_WEIGHT * 1.5 * _name_score(tree.names[j], "Head")
+    if len(chain) > 1:
+        score += max(-6.0, -0.5 * ((height - 0.155) / 0.08) ** 2)
+        score += 0.5 * max(-4.0, _log_miss(following, 0.17, 0.6)) if following > 0 else -0.3
+        score -= 0.5 if i == 0 else 0.15 * (i - 1)  # one neck bone is the rule
+    return score + (1.5 if inner >= 2 else 0.0)
+
+
+def _has_twin(tree: _Tree, c: int, group: Iterable[int]) -> bool:
+    """Whether another bone of the group mirrors this one (breasts, eyes, wings)."""
+    for other in group:
+        if other == c:
+            continue
+        same = abs(tree.length[c] - tree.length[other]) <= 0.03 * max(tree.length[c], tree.length[other])
+        reach = abs(tree.reach[c] - tree.reach[other]) <= 0.03 * max(tree.reach[c], tree.reach[other], 1e-12)
+        if (
+            same
+            and reach
+            and tree.length[c] > 0
+            and np.linalg.norm(tree.heads[c] - tree.heads[other]) > 0.05 * tree.length[c]
+        ):
+            return True
+    return False
+
+
+# ---- left and right -------------------------------------------------------------------------------------------------
+
+
+def _which_is_left(tree: _Tree, names: Sequence[str], legs: _Limb, arms: _Limb, limb: _Limb, notes: list[str]) -> int:
+    """Index of the chain on the left: by where toes, knees and elbows point, else by the names, else by the rest's +X."""
+    start = "Arm" if limb is arms else "Thigh"
+    vote = _side_vote(tree, legs, arms, start, limb)
+    said = 0.0
+    for k, sign in ((0, 1.0), (1, -1.0)):
+        for j in limb.bones[k].values():
+            said += {"Left": sign, "Right": -sign}.get(tree.names[j].side, 0.0)
+    what = "arms" if limb is arms else "legs"
+    if abs(vote) > 0.02:
+        if said and (vote > 0) != (said > 0):
+            k = 0 if said > 0 else 1
+            example = names[limb.bones[k][start]]
+            notes.append(
+                f"the names of the {what} say left and right the other way round: {example!r} is on the right; geometry was believed"
+            )
+        return 0 if vote > 0 else 1
+    if said:
+        return 0 if said > 0 else 1
+    notes.append(f"nothing tells which of the {what} is the left one; the one at larger x was taken")
+    return 0 if tree.heads[limb.bones[0][start], 0] >= tree.heads[limb.bones[1][start], 0] else 1
+
+
+def _side_vote(tree: _Tree, legs: _Limb, arms: _Limb, start: str, limb: _Limb) -> float:
+    """Positive where the first chain is on the left; near zero where the poses do not tell."""
+    poses = tree.poses
+    hips, chest = poses[:, legs.pair.at], poses[:, arms.pair.at]
+    feet = np.mean([poses[:, b["Foot"]] for b in legs.bones], axis=0)
+    up = (chest - hips) + (hips - feet)
+    size = np.linalg.norm(up, axis=1, keepdims=True)
+    up = up / np.maximum(size, 1e-12)
+    forward = np.zeros_like(up)
+    for bones, chain in zip(legs.bones, legs.pair.chains, strict=True):
+        end = _toe_point(tree, bones, chain)
+        if end is not None:
+            step = poses[:, end] - poses[:, bones["Foot"]]
+            step = step - np.sum(step * up, axis=1, keepdims=True) * up
+            forward += step / legs.size
+        forward += 0.3 * _poke(poses, bones["Thigh"], bones["Shin"], bones["Foot"]) / legs.size
+    for bones in arms.bones:
+        forward -= 0.3 * _poke(poses, bones["Arm"], bones["ForeArm"], bones["Hand"]) / legs.size
+    across = poses[:, limb.bones[0][start]] - poses[:, limb.bones[1][start]]
+    across = across / np.maximum(np.linalg.norm(across, axis=1, keepdims=True), 1e-12)
+    votes = np.sum(np.cross(up, forward) * across, axis=1)
+    stands = _angle(chest - hips, hips - feet) < np.radians(60)
+    if stands[0] and abs(votes[0]) > 0.05:
+        return float(votes[0] + (np.mean(votes[1:]) if len(votes) > 1 else 0.0))
+    return float(np.mean(votes[stands])) if stands.any() else (float(np.mean(votes[1:])) if len(votes) > 1 else 0.0)
+
+
+def _toe_point(tree: _Tree, bones: Mapping[str, int], chain: Sequence[int]) -> int | None:
+    if "ToeBase" in bones:
+        return bones["ToeBase"]
+    place = chain.index(bones["Foot"])
+    return chain[place + 1] if place + 1 < len(chain) else None
+
+
+def _poke(poses: np.ndarray, upper: int, middle: int, end: int) -> np.ndarray:
+    """Where a hinge points (K, 3): from the middle of its ends' line to the joint."""
+    a, b = poses[:, upper], poses[:, end]
+    line = b - a
+    share = np.sum((poses[:, middle] - a) * line, axis=1, keepdims=True) / np.maximum(
+        np.sum(line * line, axis=1, keepdims=True), 1e-12
+    )
+    return np.asarray(poses[:, middle] - a - share * line)
+
+
+# ---- what is left over ----------------------------------------------------------------------------------------------
+
+
+def _confidence(said: _Name, role: str, score: float) -> float:
+    base = 0.6 + 0.2 * float(np.clip((score + 4) / 8, 0, 1))
+    if not said.parts:
+        return round(base, 2)
+    return (
+        round(min(1.0, base + 0.2 * said.parts[_part(role)]), 2) if _part(role) in said.parts else round(base - 0.3, 2)
+    )
+
+
+def _skipped(
+    tree: _Tree, names: Sequence[str], said: Sequence[_Name], bones: Mapping[str, int | None]
+) -> dict[str, str]:
+    used = {j for j in bones.values() if j is not None}
+    hips = bones.get("Hips")
+    above = set(_ancestors(tree.parents, hips)) if hips is not None else set()
+    out = {}
+    for j, name in enumerate(names):
+        if j in used:
+            continue
+        if not tree.real[j]:
+            out[name] = "a helper far away or of another layer of the rig"
+        elif said[j].refused:
+            out[name] = said[j].refused
+        elif j in above:
+            out[name] = "a bone above the hips"
+        elif _never_turns(tree, j):
+            out[name] = "never turns"
+        elif tree.parents[j] >= 0 and tree.length[j] < 1e-6 * max(tree.reach.max(), 1e-12):
+            out[name] = "no length"
+        else:
+            out[name] = "no role needs it"
+    return out
+
+
+def _by_names_alone(names: Sequence[str], parents: np.ndarray, said: Sequence[_Name]) -> Roles:
+    """Roles where the structure shows no body (half a rig, loose bones): what the names plainly say."""
+    bones: dict[str, int | None] = dict.fromkeys(ROLE_NAMES)
+    used: set[int] = set()
+    for role in ROLE_NAMES:
+        side = "Left" if role.startswith("Left") else "Right" if role.startswith("Right") else ""
+        part = _part(role)
+        options = [
+            j for j in range(len(names)) if j not in used and said[j].side == side and said[j].parts.get(part, 0) >= 0.8
+        ]
+        if not options:
+            continue
+        best = min(options, key=lambda j: (-said[j].parts[part], len(_ancestors(parents, j))))
+        bones[role] = best
+        used.add(best)
+    limbs = [side + part for side in ("Left", "Right") for part in ("Arm", "ForeArm", "Thigh", "Shin")]
+    if bones["Hips"] is None or sum(bones[r] is not None for r in limbs) < 6:
+        return Roles(
+            dict.fromkeys(ROLE_NAMES), notes=("no two pairs of limbs were found: a creature, a prop, or half a body",)
+        )
+    confidence = {r: 0.4 for r, j in bones.items() if j is not None}
+    return Roles(bones, confidence, notes=("the structure shows no body; these roles come from the names alone",))
+
+
+# ---- files ----------------------------------------------------------------------------------------------------------
+
+
+def load_roles(path: str | Path, names: Sequence[str]) -> Roles:
+    """Roles from a JSON file for a skeleton with these bone names.
+
+    The file holds ``{"roles": {"Hips": "pelvis", ...}}``, or that inner table alone: role -> bone name or null. Roles it
+    leaves out stay empty. Raises ValueError for text that is no such table, for unknown roles and bones (with what exists),
+    and for one bone in two roles.
+    """
+    path = Path(path)
+    try:
+        data = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path.name}: expected a JSON table of roles, but it cannot be read: {error}") from error
+    table = data.get("roles", data) if isinstance(data, dict) else None
+    if not isinstance(table, dict):
+        raise ValueError(
+            f'{path.name}: expected {{"roles": {{"Hips": "bone name", ...}}}}, got a {type(data).__name__}'
+        )
+    index = {n: j for j, n in enumerate(names)}
+    bones: dict[str, int | None] = dict.fromkeys(ROLE_NAMES)
+    for role, name in table.items():
+        if role not in bones:
+            raise ValueError(f"{path.name}: no role is called {role!r}; there are {', '.join(ROLE_NAMES)}")
+        if name is None:
+            continue
+        if name not in index:
+            raise ValueError(
+                f"{path.name}: {role} should be {name!r}, but the skeleton has no such bone; it has {', '.join(names[:40])}"
+            )
+        if index[name] in bones.values():
+            raise ValueError(f"{path.name}: the bone {name!r} is given two roles; every bone plays one at most")
+        bones[role] = index[name]
+    return Roles(bones, {r: 1.0 for r, j in bones.items() if j is not None})
+
+
+def save_roles(path: str | Path, roles: Roles, names: Sequence[str]) -> None:
+    """Write roles as the JSON that ``load_roles`` reads; whole or not at all."""
+    path = Path(path)
+    table = {r: None if j is None else names[j] for r, j in roles.bones.items()}
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps({"roles": table}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(part, path)
+
+
+def mirrored(roles: Roles) -> Roles:
+    """The same bones with left and right exchanged."""
+    swap = {
+        r: ("Right" + r[4:] if r.startswith("Left") else "Left" + r[5:] if r.startswith("Right") else r)
+        for r in roles.bones
     }
-    for s in ("Left", "Right"):
-        for r, n in dict(
-            Shoulder="Shoulder",
-            Arm="Arm",
-            ForeArm="ForeArm",
-            Hand="Hand",
-            Thigh="UpLeg",
-            Shin="Leg",
-            Foot="Foot",
-            ToeBase="ToeBase",
-        ).items():
-            want[s + r] = s + n
-    index = {n: i for i, n in enumerate(names)}
-    return Roles({**table, **{r: index[n] for r, n in want.items() if n in index}})
+    return replace(
+        roles,
+        bones={r: roles.bones[swap[r]] for r in roles.bones},
+        confidence={r: roles.confidence[swap[r]] for r in roles.bones if swap[r] in roles.confidence},
+    )
