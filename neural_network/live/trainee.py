@@ -1,0 +1,447 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The trainee: a small perceptron that learns from a stream, one frame at a time, in bounded time.
+
+A frame is a row of inputs and a row of outputs, both plain numbers (``channels.py`` makes them from a rig's channels).
+Learning from the newest frame alone does not converge: neighbouring frames are near-copies, so the network forgets
+what it does not see. So every frame goes into a replay store, and each step learns from a random batch of the past.
+
+One mutable object is wanted here: a stream has a state. Everything that is decided about it is in ``Settings``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import json
+import os
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+NEW, LEARNING, SOLVING = 0, 1, 2
+STATES = ("new", "learning", "solving")
+_FORMAT = 1  # of the saved file
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every number of the trainee that one may change."""
+
+    hidden: tuple[int, ...] = (96, 64)
+    """Widths of the tanh layers; a linear path runs beside them, so that simple maps are learned at once."""
+    batch: int = 64
+    """Frames a step: a step of the default size costs about a fifth of a millisecond in NumPy."""
+    first_frames: int = 32
+    """Frames before the first step: from fewer, the standardisation says nothing."""
+    steps_a_frame: int = 40
+    """Most steps for each frame seen, in sum: a stream that stands still costs nothing."""
+    recent: int = 8
+    """How many of a batch are the newest frames, so that a change is seen at once."""
+    rate: float = 4e-3
+    """Learning rate (Adam) at the start."""
+    half_steps: float = 1500.0
+    """Steps after which the rate is half of what it was at the start; it falls as 1 / (1 + steps / half_steps)."""
+    least_rate: float = 2e-4
+    """The rate never falls below this, so that a rig that changes can still be learned."""
+    store_bytes: int = 1 << 20
+    """Most bytes of the inputs' and of the outputs' replay store, each."""
+    store_frames: int = 16384
+    """Most frames kept for replay; when the store is full, each new one replaces a random one."""
+    threshold: float = 0.02
+    """Error [m or rad] below which the trainee may drive."""
+    calm_frames: int = 60
+    """Frames in a row below the threshold before LEARNING becomes SOLVING."""
+    alarm: float = 5.0
+    """SOLVING falls back to LEARNING when the error is above this many thresholds."""
+    guard: float = 12.0
+    """Once SOLVING: a median of ``guard_frames`` errors above this many usual ones, and above the alarm, pauses."""
+    guard_frames: int = 8
+    """Newest frames that the guard looks at."""
+    snapshot_frames: int = 240
+    """Calm frames between two good snapshots."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a trainee says of itself."""
+
+    state: int
+    """NEW, LEARNING or SOLVING."""
+    paused: bool
+    """True when learning was paused, by the user or by the guard."""
+    poisoned: bool
+    """True when the guard paused it."""
+    frames: int
+    """Frames seen."""
+    steps: int
+    """Learning steps made."""
+    error: float
+    """Error of the newest frame before it was learned [m or rad, mean over the outputs]."""
+    usual: float
+    """The same, running mean over about the last 30 frames."""
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    weights: tuple[np.ndarray, np.ndarray, np.ndarray]
+    scales: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+    moments: tuple[np.ndarray, np.ndarray]
+    frames: int
+    steps: int
+    next_scale: int
+    rows: int
+    usual: float
+    slow: float
+
+
+class Trainee:
+    """Learns ``inputs`` -> ``outputs`` from a stream of frames.
+
+    ``groups`` are the sizes of the outputs' channels in order (3 for a position, 3 for a rotation vector, ...): the
+    error of a frame is the mean over groups of the Euclidean norm of the difference. Raises ValueError for empty sizes.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        groups: Sequence[int],
+        settings: Settings | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self.groups = tuple(int(g) for g in groups)
+        self.inputs, self.outputs = int(inputs), sum(self.groups)
+        if self.inputs < 1 or not self.groups or min(self.groups) < 1:
+            raise ValueError(f"trainee: expected at least one input and one output, got {inputs} and {self.groups}")
+        self._starts = np.cumsum((0, *self.groups[:-1]))
+        self._sizes = np.array(self.groups, np.float64)
+        self._rng = rng or np.random.default_rng(0)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything: weights, replay, statistics, snapshots."""
+        s = self.settings
+        widths = (self.inputs, *s.hidden)
+        shapes: list[tuple[int, ...]] = list(itertools.pairwise((*widths, self.outputs)))
+        shapes += [(self.inputs, self.outputs), *((w,) for w in (*s.hidden, self.outputs))]
+        # all weights in one row, and the layers as views of it: Adam then takes one pass instead of seven
+        self._flat, self._weights = _views(shapes)
+        self._slope, self._gradients = _views(shapes)
+        self._first, self._second = np.zeros_like(self._flat), np.zeros_like(self._flat)
+        # the last layer starts at zero: an untrained network answers the mean of what it has seen
+        for weight in self._weights[: len(s.hidden)]:
+            weight[:] = self._rng.standard_normal(weight.shape, np.float32) / np.sqrt(len(weight))
+        row = 4 * max(self.inputs, self.outputs)
+        self.capacity = int(max(64, min(s.store_frames, s.store_bytes // row)))
+        self._x = np.zeros((self.capacity, self.inputs), np.float32)
+        self._y = np.zeros((self.capacity, self.outputs), np.float32)
+        self._age = np.zeros(self.capacity, np.int64)
+        self._moments = np.zeros((2, self.inputs)), np.zeros((2, self.outputs))
+        self._scales = (np.zeros(self.inputs), np.ones(self.inputs), np.zeros(self.outputs), np.ones(self.outputs))
+        self._scales32 = tuple(v.astype(np.float32) for v in self._scales)
+        self._next_scale = 1
+        self.frames, self.steps, self.stored, self._rows = 0, 0, 0, 0
+        self.state, self.paused, self.poisoned = NEW, False, False
+        self.error, self.usual = float("nan"), float("nan")
+        self._slow, self._calm, self._armed, self._since_snapshot = float("nan"), 0, False, 0
+        self._recent_errors: list[float] = []
+        self._newest: list[int] = []
+        self._good: _Snapshot | None = None
+
+    # -- the stream --------------------------------------------------------------------------------------------------
+
+    def observe(self, x: np.ndarray, y: np.ndarray, also: tuple[np.ndarray, np.ndarray] | None = None) -> float:
+        """Take one frame: judge it with what is known so far, then keep it for replay. Returns the error.
+
+        ``x`` (inputs) and ``y`` (outputs). Nothing is learned here: that is ``train``. While paused, the frame is
+        judged only. ``also`` is a second row to replay but not to judge (``channels.stray``). Raises ValueError for
+        wrong sizes or values that are not finite; nothing has changed then.
+        """
+        x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+        if x.shape != (self.inputs,) or y.shape != (self.outputs,):
+            raise ValueError(
+                f"frame: expected {self.inputs} inputs and {self.outputs} outputs, got {x.shape} and {y.shape}"
+            )
+        if not (np.all(np.isfinite(x)) and np.all(np.isfinite(y))):
+            raise ValueError("frame: expected finite numbers, got NaN or infinity")
+        first = self.frames == 0
+        self.error = self._distance(self.predict(x), y)
+        self.frames += 1
+        if first:
+            self.usual = self._slow = self.error
+        self._judge()
+        if not self.paused:
+            self._keep(x, y)
+            if also is not None:
+                self._keep(np.asarray(also[0], np.float64), np.asarray(also[1], np.float64))
+            if self.frames >= self._next_scale:
+                self._rescale()
+                self._next_scale = self.frames + max(1, self.frames // 8)
+        return self.error
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Outputs (outputs) for ``x`` (inputs), or (N, outputs) for (N, inputs); before the first frame zeros."""
+        mean, deviation, out_mean, out_deviation = self._scales
+        unit = ((np.asarray(x, np.float64) - mean) / deviation).astype(np.float32)
+        return _forward(self._weights, unit)[0] * out_deviation + out_mean
+
+    def train(self, steps: int, seconds: float = np.inf, clock: Callable[[], float] = time.perf_counter) -> int:
+        """Learn from random batches of the past: at most ``steps`` of them, ending once ``seconds`` are over.
+
+        Returns the number of steps made; 0 when there is nothing to do (see ``hungry``).
+        """
+        end = clock() + seconds
+        done = 0
+        while done < steps and self.hungry and (done == 0 or clock() < end):
+            self._step()
+            done += 1
+        return done
+
+    @property
+    def hungry(self) -> bool:
+        """True where a step would be made: not paused, enough frames seen, not more steps made than they are worth."""
+        s = self.settings
+        return not self.paused and self.stored >= s.first_frames and self.steps < s.steps_a_frame * self.frames
+
+    def status(self) -> Status:
+        """What to show: state, frames, error."""
+        return Status(self.state, self.paused, self.poisoned, self.frames, self.steps, self.error, self.usual)
+
+    # -- control -----------------------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Stop learning; predicting goes on."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Learn again; the guard takes the present error as the usual one."""
+        self.paused = self.poisoned = False
+        self._slow = self.usual
+        self._armed = False
+
+    def undo(self) -> bool:
+        """Go back to the last good snapshot and learn on: weights, statistics, and replay without what came since.
+
+        Returns False, and changes nothing, where there is no snapshot yet.
+        """
+        if self._good is None:
+            return False
+        self._restore(self._good)
+        self.paused = self.poisoned = False
+        return True
+
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write weights, statistics and replay to ``path`` (npz), whole or not at all: by renaming a temporary file."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        n = self.stored
+        head = {
+            "format": _FORMAT,
+            "inputs": self.inputs,
+            "groups": self.groups,
+            "hidden": self.settings.hidden,
+            "frames": self.frames,
+            "steps": self.steps,
+            "state": self.state,
+            "error": self.error,
+            "usual": self.usual,
+            "slow": self._slow,
+            "armed": self._armed,
+            "next_scale": self._next_scale,
+            "rows": self._rows,
+        }
+        arrays = {"w": self._flat, "m": self._first, "v": self._second}
+        arrays |= {f"s{i}": w for i, w in enumerate(self._scales)} | {f"n{i}": w for i, w in enumerate(self._moments)}
+        buffer = io.BytesIO()
+        text = np.frombuffer(json.dumps(head).encode(), np.uint8)
+        arrays |= {"head": text, "x": self._x[:n], "y": self._y[:n], "age": self._age[:n]}
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(buffer.getbuffer())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Take up what ``save`` wrote. Raises ValueError, and changes nothing, where the file is of other sizes."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                head = json.loads(bytes(file["head"]).decode())
+                arrays = {name: file[name] for name in file.files if name != "head"}
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path}: expected weights saved by the trainee, could not read them: {error}") from error
+        want = (_FORMAT, self.inputs, list(self.groups), list(self.settings.hidden))
+        got = tuple(head.get(k) for k in ("format", "inputs", "groups", "hidden"))
+        if want != got:
+            raise ValueError(f"{path}: expected format, inputs, groups, hidden {want}, got {got}; reset to learn anew")
+        expected: dict[str, tuple[int, ...]] = dict.fromkeys("wmv", self._flat.shape)
+        expected |= {f"s{i}": w.shape for i, w in enumerate(self._scales)}
+        expected |= {f"n{i}": w.shape for i, w in enumerate(self._moments)}
+        for name, shape in expected.items():
+            if name not in arrays or arrays[name].shape != shape or not np.all(np.isfinite(arrays[name])):
+                raise ValueError(
+                    f"{path}: expected finite numbers of shape {shape} under {name!r}; the file is damaged"
+                )
+        n = min(len(arrays["x"]), self.capacity)
+        if arrays["x"].shape[1:] != (self.inputs,) or arrays["y"].shape != (len(arrays["x"]), self.outputs):
+            raise ValueError(
+                f"{path}: expected replay frames of {self.inputs} and {self.outputs} numbers; the file is damaged"
+            )
+        self.reset()
+        self._flat[:], self._first[:], self._second[:] = arrays["w"], arrays["m"], arrays["v"]
+        self._scales = (arrays["s0"], arrays["s1"], arrays["s2"], arrays["s3"])
+        self._scales32 = tuple(v.astype(np.float32) for v in self._scales)
+        self._moments = (arrays["n0"].copy(), arrays["n1"].copy())
+        self._x[:n], self._y[:n], self._age[:n] = arrays["x"][:n], arrays["y"][:n], arrays["age"][:n]
+        self.stored, self._newest = n, _newest(self._age[:n], self.settings.recent)
+        self.frames, self.steps, self.state = int(head["frames"]), int(head["steps"]), int(head["state"])
+        self.usual, self._slow, self._armed = float(head["usual"]), float(head["slow"]), bool(head["armed"])
+        self.error, self._next_scale = float(head["error"]), int(head["next_scale"])
+        self._rows = int(head["rows"])
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _distance(self, a: np.ndarray, b: np.ndarray) -> float:
+        return float(np.sqrt(np.add.reduceat((a - b) ** 2, self._starts)).mean())
+
+    def _judge(self) -> None:
+        s = self.settings
+        self.usual += (self.error - self.usual) / 30
+        self._recent_errors = [*self._recent_errors, self.error][-s.guard_frames :]
+        if self.state == NEW:
+            self.state = LEARNING
+        self._calm = self._calm + 1 if self.usual < s.threshold and self.error < 2 * s.threshold else 0
+        if self.state == LEARNING and self._calm >= s.calm_frames:
+            self.state, self._armed = SOLVING, True
+        elif self.state == SOLVING and self.usual > s.alarm * s.threshold:
+            self.state = LEARNING
+        sudden = float(np.median(self._recent_errors))  # the cut between two takes is one bad frame, not a jump
+        full = len(self._recent_errors) == s.guard_frames
+        if self._armed and full and not self.paused and sudden > max(s.guard * self._slow, s.alarm * s.threshold):
+            self.paused = self.poisoned = True
+            self.state = LEARNING
+        if not self.paused:
+            self._slow += (min(self.error, 4 * self._slow + 1e-12) - self._slow) / 300
+        self._since_snapshot += 1
+        if self.state == SOLVING and self._calm >= s.calm_frames and self._since_snapshot >= s.snapshot_frames:
+            self._good, self._since_snapshot = self._remember(), 0
+
+    def _keep(self, x: np.ndarray, y: np.ndarray) -> None:
+        self._rows += 1
+        if self.stored < self.capacity:
+            at = self.stored
+            self.stored += 1
+        else:  # reservoir sampling (Vitter 1985), but the newest frame always comes in
+            at = int(self._rng.integers(self.capacity))
+        self._x[at], self._y[at], self._age[at] = x, y, self.frames
+        self._newest = [i for i in self._newest if i != at][-(self.settings.recent - 1) :] + [at]
+        for moments, value in zip(self._moments, (x, y), strict=True):
+            delta = value - moments[0]
+            moments[0] += delta / self._rows
+            moments[1] += delta * (value - moments[0])
+
+    def _rescale(self) -> None:
+        """Bring the standardisation up to date and change the weights so that the network still computes the same.
+
+        Source: the idea of van Hasselt et al. 2016 (arXiv 1602.07714) for outputs, used here for the inputs too.
+        """
+        (mean, spread), (out_mean, out_spread) = self._moments
+        # a channel that never moves keeps a small deviation: its mean is its prediction
+        deviation = np.maximum(np.sqrt(spread / self._rows), 1e-3)
+        out_deviation = np.maximum(np.sqrt(out_spread / self._rows), 1e-6)
+        self._scales = (mean.copy(), deviation, out_mean.copy(), out_deviation)
+        self._scales32 = tuple(v.astype(np.float32) for v in self._scales)
+
+    def _step(self) -> None:
+        s = self.settings
+        rows = self._rng.integers(self.stored, size=min(s.batch, max(8, self.stored)))
+        rows[: len(self._newest)] = self._newest[: len(rows)]
+        mean, deviation, out_mean, out_deviation = self._scales32
+        x = (self._x[rows] - mean) / deviation
+        y = (self._y[rows] - out_mean) / out_deviation
+        guess, layers = _forward(self._weights, x)
+        _backward(self._weights, x, layers, guess - y, self._gradients)
+        self.steps += 1
+        rate = max(s.least_rate, s.rate / (1 + self.steps / s.half_steps))
+        scale = np.float32(rate * np.sqrt(1 - 0.99**self.steps) / (1 - 0.9**self.steps))
+        g, m, v = self._slope, self._first, self._second
+        m += np.float32(0.1) * (g - m)
+        v += np.float32(0.01) * (g * g - v)
+        self._flat -= scale * m / (np.sqrt(v) + np.float32(1e-6))
+
+    def _remember(self) -> _Snapshot:
+        return _Snapshot(
+            (self._flat.copy(), self._first.copy(), self._second.copy()),
+            self._scales,
+            (self._moments[0].copy(), self._moments[1].copy()),
+            self.frames,
+            self.steps,
+            self._next_scale,
+            self._rows,
+            self.usual,
+            self._slow,
+        )
+
+    def _restore(self, good: _Snapshot) -> None:
+        self._flat[:], self._first[:], self._second[:] = good.weights
+        self._scales = good.scales
+        self._scales32 = tuple(v.astype(np.float32) for v in self._scales)
+        self._moments = (good.moments[0].copy(), good.moments[1].copy())
+        self.frames, self.steps, self._next_scale = good.frames, good.steps, good.next_scale
+        self._rows = good.rows
+        self.usual = self.error = good.usual
+        self._slow, self._calm, self._armed, self._since_snapshot = good.slow, 0, True, 0
+        self.state, self._recent_errors = SOLVING, []
+        kept = np.flatnonzero(self._age[: self.stored] <= good.frames)
+        n = len(kept)
+        self._x[:n], self._y[:n], self._age[:n] = self._x[kept], self._y[kept], self._age[kept]
+        self.stored, self._newest = n, _newest(self._age[:n], self.settings.recent)
+
+
+def _newest(age: np.ndarray, count: int) -> list[int]:
+    return [int(i) for i in np.argsort(age)[-count:]]
+
+
+def _views(shapes: Sequence[tuple[int, ...]]) -> tuple[np.ndarray, list[np.ndarray]]:
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    flat = np.zeros(sum(sizes), np.float32)
+    parts = np.split(flat, np.cumsum(sizes)[:-1])
+    return flat, [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _forward(weights: list[np.ndarray], x: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Weights are the layers' matrices, the linear path's matrix, then the biases: depth + 1, 1, depth + 1 arrays."""
+    depth = (len(weights) - 3) // 2
+    layers = []
+    value = x
+    for i in range(depth):
+        value = np.tanh(value @ weights[i] + weights[depth + 2 + i])
+        layers.append(value)
+    return value @ weights[depth] + x @ weights[depth + 1] + weights[-1], layers
+
+
+def _backward(
+    weights: list[np.ndarray], x: np.ndarray, layers: list[np.ndarray], residual: np.ndarray, out: list[np.ndarray]
+) -> None:
+    """Write to ``out`` the gradient of half the mean squared residual (mean over the batch, sum over the outputs)."""
+    depth = len(layers)
+    back = residual / np.float32(len(x))
+    np.matmul(layers[-1].T, back, out=out[depth])
+    np.matmul(x.T, back, out=out[depth + 1])
+    np.sum(back, axis=0, out=out[-1])
+    for i in range(depth - 1, -1, -1):
+        back = (back @ weights[i + 1].T) * (1 - layers[i] * layers[i])
+        np.matmul((layers[i - 1] if i else x).T, back, out=out[i])
+        np.sum(back, axis=0, out=out[depth + 2 + i])
