@@ -24,12 +24,19 @@ def forward_components(
 
     ``offsets`` (J, 3) or (3, J, N) stand in for the skeleton's own [m, or any unit: positions come in it].
     """
+    return forward_matrices(skeleton, rotations.matrix_components(rot), offsets)
+
+
+def forward_matrices(
+    skeleton: Skeleton, turns: np.ndarray, offsets: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`forward_components`, from each joint's own rotation as a matrix (3, 3, J, N)."""
     if offsets is None:
         offsets = skeleton.offsets
     if offsets.ndim == 2:
         offsets = offsets.T[:, :, None]
-    local = np.empty((3, 4, *rot.shape[1:]), rot.dtype)  # rotation and offset side by side: one product carries both
-    local[:, :3] = rotations.matrix_components(rot)
+    local = np.empty((3, 4, *turns.shape[2:]), turns.dtype)  # rotation and offset side by side: one product carries both
+    local[:, :3] = turns
     local[:, 3] = offsets
     out = np.empty_like(local)
     out[:, :3, 0] = local[:, :3, 0]
@@ -52,6 +59,34 @@ def compose_components(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return out
 
 
+def joint_torques(
+    skeleton: Skeleton,
+    turned: np.ndarray,
+    heads: np.ndarray,
+    bones: np.ndarray,
+    force: np.ndarray,
+    torque: np.ndarray | None = None,
+) -> np.ndarray:
+    """What every joint feels (3, J, N) of a value that depends on the heads and orientations of ``bones`` (K).
+
+    ``force`` (3, K, N) is the value's gradient with respect to the heads, ``torque`` (3, K, N) with respect to left
+    increments of ``D``. As in statics, a joint feels the sum over the bones below it of torque + (p_bone - p_joint) x force;
+    it comes in the parent's axes, as the gradient with respect to a left increment of the joint's own rotation.
+    """
+    share = skeleton.subtree[:, bones].astype(force.dtype)
+    moment = rotations.cross_components(heads[:, bones], force)
+    if torque is not None:
+        moment += torque
+    felt = share @ moment
+    felt -= rotations.cross_components(heads, share @ force)
+    above = turned.take(np.maximum(skeleton.parents, 0), axis=2)
+    out = above[0] * felt[0]
+    out += above[1] * felt[1]
+    out += above[2] * felt[2]
+    out[:, 0] = felt[:, 0]  # the root's parent is the world
+    return out
+
+
 def backward_components(
     skeleton: Skeleton,
     rot: np.ndarray,
@@ -61,23 +96,8 @@ def backward_components(
     force: np.ndarray,
     torque: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Gradient (3, J, N) with respect to ``rot`` of a value that depends on the heads and orientations of ``bones`` (K).
-
-    ``force`` (3, K, N) is its gradient with respect to the heads, ``torque`` (3, K, N) with respect to left increments
-    of ``D``. A joint feels the sum over the bones below it, as in statics: t = sum(torque + (p_bone - p_joint) x force).
-    """
-    share = skeleton.subtree[:, bones].astype(rot.dtype)
-    moment = rotations.cross_components(heads[:, bones], force)
-    if torque is not None:
-        moment = moment + torque
-    force_below = share @ force
-    moment_below = share @ moment
-    felt = moment_below - rotations.cross_components(heads, force_below)
-    parent = np.maximum(skeleton.parents, 0)
-    above = turned[:, :, parent]  # D of the parent; the root's own parent is the world
-    local = above[0] * felt[0] + above[1] * felt[1] + above[2] * felt[2]
-    local[:, 0] = felt[:, 0]
-    return rotations.backward_components(rot, local)
+    """Gradient (3, J, N) with respect to the core rotations ``rot`` (3, J, N); the rest as in :func:`joint_torques`."""
+    return rotations.backward_components(rot, joint_torques(skeleton, turned, heads, bones, force, torque))
 
 
 def forward(skeleton: Skeleton, rot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

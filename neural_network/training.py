@@ -1,0 +1,457 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Training: a generator that yields one :class:`Epoch` after the other, and ends with the best network.
+
+Nothing here prints or writes. The terminal loops over the generator, an operator may pump it; whoever stops early keeps
+``epoch.state`` and hands it in again to go on to the very result of an uninterrupted run.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from . import forward_kinematics as fk
+from . import losses, network, rotations
+from .config import Losses, Training
+from .context import LAYOUTS, Layout, Samples, Targets, decode, features, targets_of
+from .dataset import TRAIN, VALIDATION
+from .network import Network
+from .skeleton import Skeleton, chain
+
+CHUNK = 256  # poses at once in evaluation: NumPy's fast range
+STATISTICS = 32  # batches drawn for the input statistics
+VALIDATION_MOST = 2000  # frames looked at in an epoch: enough for a figure, and long data stays quick
+AVERAGE = 0.995  # decay of the running average of the weights; it is what is validated and kept
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a training needs to go on: written by :func:`pack`, read by :func:`unpack`."""
+
+    parameters: np.ndarray
+    average: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    best: np.ndarray
+    step: int
+    epoch: int
+    best_epoch: int
+    best_value: float
+    spent: float
+    rng: dict[str, Any]
+    history: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one epoch came to."""
+
+    number: int
+    """From 1."""
+    of: int
+    """Upper bound of epochs."""
+    share: float
+    """0 to 1, how much of the training is done: by epochs, or by time where a time limit is set."""
+    fk: float
+    """[m] mean effector distance over the training batches, augmentation included."""
+    validation: float
+    """[m] mean effector distance on the validation part, without refinement."""
+    best: bool
+    """A new best on the validation part."""
+    best_value: float
+    """[m]"""
+    best_epoch: int
+    samples: int
+    """Poses presented so far."""
+    state: State
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Poses with the targets they meet; components first."""
+
+    targets: Targets
+    truth: np.ndarray
+    """(3, J, N) true core rotations, the root's as in the targets' frame."""
+    shift: np.ndarray | None
+    """(3, N) where the root's head truly is in the targets' frame, with a free root [leg lengths]."""
+    offsets: np.ndarray | None
+    """(3, J, N) the bodies' own offsets [leg lengths], where proportions vary."""
+
+
+def train(
+    skeleton: Skeleton,
+    samples: Samples,
+    parts: np.ndarray,
+    config: Training,
+    start: Network | None = None,
+    state: State | None = None,
+) -> Iterator[Epoch]:
+    """Train on the frames that ``parts`` (F) marks TRAIN, choosing the best on those marked VALIDATION.
+
+    ``start`` gives the weights to begin with (fine-tuning), ``state`` an interrupted training to continue. Use
+    :func:`finish` to turn the last epoch's state into a network. Stops at ``config.epochs``, after ``config.patience``
+    epochs without a better validation figure, or when ``config.time_limit`` CPU seconds are spent.
+    """
+    layout = LAYOUTS[config.layout]
+    rows, held = np.flatnonzero(parts == TRAIN), np.flatnonzero(parts == VALIDATION)
+    if len(rows) < 2 or len(held) < 1:
+        raise ValueError(f"expected frames to train and to validate on, got {len(rows)} and {len(held)}")
+    net = begin(skeleton, samples, rows, config) if start is None else start
+    widths = network.sizes(skeleton, layout, config.hidden)
+    if net.layout != layout or network.sizes(net.skeleton, net.layout, net.hidden) != widths:
+        raise ValueError(
+            f"weights to start from: expected layout {layout.name} with layers {widths}, got {net.layout.name} with "
+            f"{network.sizes(net.skeleton, net.layout, net.hidden)}; train with the same --layout and --hidden"
+        )
+    if state is None:
+        zeros = np.zeros_like(net.parameters)
+        rng = np.random.default_rng([config.seed, 1])
+        kept = (net.parameters.copy(), net.parameters.copy(), zeros, zeros.copy(), net.parameters.copy())
+        state = State(*kept, 0, 0, 0, float("inf"), 0.0, rng.bit_generator.state, ())
+    parameters, average, first, second, best = (
+        a.copy() for a in (state.parameters, state.average, state.first, state.second, state.best)
+    )
+    rng = np.random.default_rng()
+    rng.bit_generator.state = state.rng
+    stack = network.layers(parameters, widths)
+    gradient = np.zeros_like(parameters)
+    into = network.layers(gradient, widths)
+    step, epoch, best_epoch, best_value = state.step, state.epoch, state.best_epoch, state.best_value
+    history = state.history
+    groups = limb_groups(skeleton)
+    held = held[np.linspace(0, len(held) - 1, min(len(held), VALIDATION_MOST)).round().astype(int)]
+    whole = Training().losses if config.fk_every == 1 == config.contact_every else config.losses
+    del whole
+    fk_off = False
+    scratch, scratch2 = np.empty_like(parameters), np.empty_like(parameters)
+    began = time.process_time() - state.spent
+
+    while epoch < config.epochs:
+        order = np.concatenate([rng.permutation(rows) for _ in range(max(1, config.augment))])
+        total_fk = 0.0
+        counted = 0
+        done = 0
+        share = _share(config, epoch, time.process_time() - began)
+        for at in range(0, len(order), config.batch_size):
+            picked = order[at : at + config.batch_size]
+            if len(picked) < 2:
+                continue
+            within = (at / len(order)) / config.epochs if not config.time_limit else 0.0
+            lr = config.lr * (config.lr_end + (1 - config.lr_end) * 0.5 * (1 + np.cos(np.pi * min(1.0, share + within))))
+            batch = draw(skeleton, layout, samples, rows, picked, config, groups, rng)
+            x = (features(layout, skeleton, batch.targets) - net.mean) / net.deviation
+            activations = network.forward_layers(stack, x)
+            weights = _scheduled(config, step, fk_off)
+            values, out = losses.total(
+                layout, skeleton, activations[-1], batch.targets, batch.truth, weights, batch.shift, batch.offsets
+            )
+            network.backward_layers(stack, activations, np.ascontiguousarray(out), into)
+            step += 1
+            _adam(parameters, gradient, first, second, step, lr, config, scratch, scratch2)
+            decay = min(AVERAGE, step / (step + 10))
+            average *= decay
+            np.multiply(parameters, 1 - decay, out=scratch)
+            average += scratch
+            if "fk" in values:
+                total_fk += values["fk"] * len(picked)
+                counted += len(picked)
+            done += len(picked)
+            if config.time_limit and time.process_time() - began > config.time_limit:
+                break
+        mean_fk = total_fk / max(1, counted) * skeleton.leg_length
+        if config.fk_off_below and counted:
+            fk_off = mean_fk**2 < config.fk_off_below
+        validation = error_of(replace(net, parameters=average), samples, held)
+        epoch += 1
+        better = validation < best_value
+        if better:
+            best_value, best_epoch = validation, epoch
+            best[...] = average
+        spent = time.process_time() - began
+        history = (*history, (mean_fk, validation))
+        state = State(
+            parameters, average, first, second, best, step, epoch, best_epoch, best_value, spent, rng.bit_generator.state, history
+        )
+        share = _share(config, epoch, spent)
+        over = epoch - best_epoch >= config.patience
+        yield Epoch(
+            epoch, config.epochs, 1.0 if over else share, mean_fk, validation, better, best_value, best_epoch, step * config.batch_size, state
+        )
+        if over or share >= 1:
+            return
+
+
+def begin(skeleton: Skeleton, samples: Samples, rows: np.ndarray, config: Training) -> Network:
+    """An untrained network with the input statistics of the (augmented) training frames ``rows``."""
+    layout = LAYOUTS[config.layout]
+    rng = np.random.default_rng([config.seed, 0])
+    groups = limb_groups(skeleton)
+    inputs = []
+    for _ in range(STATISTICS):
+        picked = rows[rng.integers(0, len(rows), config.batch_size)]
+        batch = draw(skeleton, layout, samples, rows, picked, config, groups, rng)
+        inputs.append(features(layout, skeleton, batch.targets))
+    mean_output = np.zeros(layout.output_count(skeleton))
+    mean_output[: 3 * skeleton.count] = mean_pose(samples, rows).ravel()
+    mean_output[:3] = 0
+    return network.init(skeleton, layout, config.hidden, np.concatenate(inputs), mean_output, rng)
+
+
+def finish(skeleton: Skeleton, samples: Samples, parts: np.ndarray, config: Training, state: State, start: Network | None = None) -> Network:
+    """The best network of a training whose last state is ``state``; the rest as it was given to :func:`train`."""
+    net = begin(skeleton, samples, np.flatnonzero(parts == TRAIN), config) if start is None else start
+    return replace(net, skeleton=skeleton, parameters=state.best.copy(), meta={})
+
+
+def mean_pose(samples: Samples, rows: np.ndarray) -> np.ndarray:
+    """(J, 3) the chordal mean of the core rotations of the frames ``rows``: mean matrix, projected on the rotations by SVD."""
+    mean = rotations.matrix_from_axis_angle(samples.rot[rows].astype(np.float64)).mean(axis=0)
+    u, _, v = np.linalg.svd(mean)
+    u[..., -1] *= np.sign(np.linalg.det(u @ v))[..., None]
+    return rotations.axis_angle_from_matrix(u @ v)
+
+
+def limb_groups(skeleton: Skeleton) -> list[np.ndarray]:
+    """Bones that move as one limb in pose-mix: for each effector the bones below the last fork, all feet's together.
+
+    A fork is a bone that another effector's chain passes through too; bones below the effector (toes, fingers) belong to it.
+    """
+    chains = {e: chain(skeleton.parents, e) for e in skeleton.effectors}
+    legs: set[int] = set()
+    out = []
+    for effector, own in chains.items():
+        others = {b for e, c in chains.items() if e != effector for b in c} | {0}
+        limb = [b for b in own if b not in others]
+        if not limb:
+            continue
+        bones = set(np.flatnonzero(skeleton.subtree[limb[-1]]).tolist())
+        if effector in skeleton.feet:
+            legs |= bones
+        else:
+            out.append(np.array(sorted(bones)))
+    return ([np.array(sorted(legs))] if legs else []) + out
+
+
+def components(rot: np.ndarray) -> np.ndarray:
+    """(N, J, 3) to (3, J, N), contiguous."""
+    return np.ascontiguousarray(rot.transpose(2, 1, 0))
+
+
+def draw(
+    skeleton: Skeleton,
+    layout: Layout,
+    samples: Samples,
+    rows: np.ndarray,
+    picked: np.ndarray,
+    config: Training,
+    groups: list[np.ndarray],
+    rng: np.random.Generator,
+) -> Batch:
+    """The frames ``picked``, augmented, with the targets they then meet.
+
+    Pose-mix: with probability ``config.mix`` each limb comes from another training pose (one of ``rows``), and every joint
+    but the Hips gets noise of a strength drawn up to ``config.joint_noise``; targets are recomputed by forward kinematics,
+    so that every sample stays true.
+    """
+    count = len(picked)
+    rot = samples.rot[picked]
+    low, grounded, desired = samples.low[picked], samples.grounded[picked], samples.desired[picked]
+    if config.mix:
+        for group in groups:
+            swap = np.flatnonzero(rng.random(count) < config.mix)
+            donors = rows[rng.integers(0, len(rows), len(swap))]
+            rot[swap[:, None], group] = samples.rot[donors[:, None], group]
+            if skeleton.feet and skeleton.feet[0] in group:
+                low[swap], grounded[swap], desired[swap] = samples.low[donors], samples.grounded[donors], samples.desired[donors]
+    truth = components(rot)
+    if config.joint_noise and config.mix:
+        strength = rng.random(count, dtype=np.float32) * np.float32(config.joint_noise / np.sqrt(3))
+        truth[:, 1:] += rng.standard_normal((3, skeleton.count - 1, count), dtype=np.float32) * strength
+    offsets = None
+    own = skeleton.offsets / skeleton.leg_length
+    if config.proportions:
+        offsets = random_proportions(skeleton, config.proportions, count, rng)
+        own = offsets
+    turned, heads = fk.forward_components(skeleton, truth, own)
+    targets = targets_of(skeleton, turned, heads, low, grounded, desired, samples.phase[picked], samples.task[picked])
+    if layout.mask:
+        targets = replace(targets, given=random_mask(len(skeleton.effectors), count, config.drop_effectors, rng))
+    shift = None
+    if layout.free_root:
+        targets, truth, shift = with_hint(targets, truth, *random_hint(count, rng))
+    return Batch(targets, truth, shift, offsets)
+
+
+def random_mask(effectors: int, count: int, drop: float, rng: np.random.Generator) -> np.ndarray:
+    """(2, E, N) float32 0/1: which targets are given. With probability ``drop`` a pose loses each of them at its own random rate.
+
+    An orientation without its position is never given; at least one position always is.
+    """
+    given = np.ones((2, effectors, count), np.float32)
+    losing = rng.random(count) < drop
+    keep = rng.random(count)
+    given[0] = np.where(losing, rng.random((effectors, count)) < keep, 1)
+    given[0, rng.integers(0, effectors, count), np.arange(count)] = 1
+    given[1] = given[0] * np.where(rng.random(count) < drop, rng.random((effectors, count)) < rng.random(count), 1)
+    return given
+
+
+HINT_SHIFT = 0.25  # [leg lengths] spread of the Hips' hint in each axis
+HINT_TURN = 0.3  # [rad] spread of its heading and of its tilt
+
+
+def random_hint(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How far a hint of the Hips is from the truth: shift (3, N) [leg lengths], heading (N) [rad], tilt (3, N) [rad]."""
+    strength = rng.random(count, dtype=np.float32)
+    shift = rng.standard_normal((3, count), dtype=np.float32) * HINT_SHIFT * strength
+    heading = rng.standard_normal(count, dtype=np.float32) * HINT_TURN * strength
+    tilt = rng.standard_normal((3, count), dtype=np.float32) * HINT_TURN * strength
+    return shift, heading, tilt
+
+
+def with_hint(
+    targets: Targets, truth: np.ndarray, shift: np.ndarray, heading: np.ndarray, tilt: np.ndarray
+) -> tuple[Targets, np.ndarray, np.ndarray]:
+    """Targets and true pose seen from a hint that stands ``shift`` from the true Hips, turned by ``heading`` and ``tilt``.
+
+    Returns targets and true rotations in the hint's frame, and where the true Hips are in it (3, N).
+    """
+    zero = np.zeros_like(heading)
+    back = rotations.matrix_components(np.stack([zero, zero, -heading]))
+    moved = targets.positions - shift[:, None]
+    positions = np.einsum("abn,ben->aen", back, moved)
+    turned = np.einsum("abn,bcen->acen", back, targets.turned)
+    hips = fk.compose_components(back, targets.root)
+    hint = fk.compose_components(rotations.matrix_components(tilt), targets.root)
+    truth = truth.copy()
+    truth[:, 0] = rotations.axis_angle_components(hips)
+    return replace(targets, positions=positions, turned=turned, root=hint), truth, np.einsum("abn,bn->an", back, -shift)
+
+
+def random_proportions(skeleton: Skeleton, spread: float, count: int, rng: np.random.Generator) -> np.ndarray:
+    """(3, J, N) float32 offsets [leg lengths of the body at hand] of bodies whose limbs and trunk are longer or shorter.
+
+    Each limb is scaled by up to +-``spread`` / 2 as a whole and its bones by up to a quarter of ``spread`` more, alike on
+    both sides; the trunk likewise. Offsets are divided by the new body's own leg length.
+    """
+    base = np.ascontiguousarray(skeleton.offsets.T)[:, :, None].astype(np.float32)
+    scale = np.ones((skeleton.count, count), np.float32)
+    scale *= 1 + spread / 2 * rng.uniform(-1, 1, count).astype(np.float32)
+    partner = mirrored_bones(skeleton)
+    for group in limb_groups(skeleton):
+        scale[group] *= 1 + spread / 2 * _alike(skeleton, group, partner, rng, count)
+    bone = 1 + spread / 4 * rng.uniform(-1, 1, (skeleton.count, count)).astype(np.float32)
+    scale *= bone[np.minimum(partner, np.arange(skeleton.count))]
+    offsets = base * scale
+    lengths = np.sqrt(np.sum(offsets * offsets, axis=0))
+    legs = [lengths[b] + lengths[c] for _, b, c in skeleton.legs]
+    return offsets / (np.mean(legs, axis=0) if legs else 1)
+
+
+def _alike(skeleton: Skeleton, group: np.ndarray, partner: np.ndarray, rng: np.random.Generator, count: int) -> np.ndarray:
+    del skeleton, group, partner
+    return rng.uniform(-1, 1, count).astype(np.float32)
+
+
+def mirrored_bones(skeleton: Skeleton) -> np.ndarray:
+    """(J) index of each bone's partner on the other side of the T-pose, itself where there is none."""
+    heads = skeleton.rest_core[:, :3, 3]
+    flipped = heads * [-1, 1, 1] + [2 * heads[0, 0], 0, 0]
+    apart = np.linalg.norm(heads[None] - flipped[:, None], axis=-1)
+    best = np.argmin(apart, axis=1)
+    near = apart[np.arange(len(best)), best] < 0.1 * skeleton.leg_length
+    return np.where(near & (best[best] == np.arange(len(best))), best, np.arange(len(best)))
+
+
+def predict(net: Network, targets: Targets) -> tuple[np.ndarray, np.ndarray | None]:
+    """The network's pose for ``targets``: core rotations (3, J, N), and the root's shift (3, N) [leg lengths] if it is free."""
+    return decode(net.layout, net.skeleton, network.forward(net, features(net.layout, net.skeleton, targets)), targets.root)
+
+
+def true_batch(skeleton: Skeleton, samples: Samples, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, Targets]:
+    """The frames ``rows`` as they are: core rotations (3, J, N), heads (3, J, N) [leg lengths] and their targets."""
+    truth = components(samples.rot[rows])
+    turned, heads = fk.forward_components(skeleton, truth, skeleton.offsets / skeleton.leg_length)
+    return truth, heads, targets_of(
+        skeleton, turned, heads, samples.low[rows], samples.grounded[rows], samples.desired[rows], samples.phase[rows], samples.task[rows]
+    )
+
+
+def error_of(net: Network, samples: Samples, rows: np.ndarray) -> float:
+    """[m] mean effector distance of the network's poses on the frames ``rows``, without refinement."""
+    rig = net.skeleton
+    bones = np.array(rig.effectors)
+    total = 0.0
+    for at in range(0, len(rows), CHUNK):
+        part = rows[at : at + CHUNK]
+        _, _, targets = true_batch(rig, samples, part)
+        rot, shift = predict(net, targets)
+        _, heads = fk.forward_components(rig, rot, rig.offsets / rig.leg_length)
+        reached = heads[:, bones] if shift is None else heads[:, bones] + shift[:, None]
+        total += float(np.sqrt(np.sum((reached - targets.positions) ** 2, axis=0)).mean(axis=0).sum())
+    return total / len(rows) * rig.leg_length
+
+
+def pack(state: State) -> dict[str, np.ndarray]:
+    """A State as plain arrays, for an npz without pickle."""
+    about = {
+        name: getattr(state, name) for name in ("step", "epoch", "best_epoch", "best_value", "spent", "rng", "history")
+    }
+    text = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    arrays = {name: getattr(state, name) for name in ("parameters", "average", "first", "second", "best")}
+    return {**arrays, "about": text}
+
+
+def unpack(arrays: dict[str, np.ndarray]) -> State:
+    """The State that :func:`pack` laid out."""
+    about = json.loads(bytes(arrays["about"]))
+    about["history"] = tuple((float(a), float(b)) for a, b in about["history"])
+    kept = {name: np.array(arrays[name], np.float32) for name in ("parameters", "average", "first", "second", "best")}
+    return State(**kept, **about)
+
+
+def _share(config: Training, epoch: int, spent: float) -> float:
+    by_epoch = epoch / config.epochs
+    return min(1.0, max(by_epoch, spent / config.time_limit) if config.time_limit else by_epoch)
+
+
+def _scheduled(config: Training, step: int, fk_off: bool) -> Losses:
+    weights = config.losses
+    if fk_off or step % config.fk_every:
+        weights = replace(weights, fk=0.0)
+    if step % config.contact_every:
+        weights = replace(weights, contact=0.0)
+    return weights
+
+
+def _adam(
+    parameters: np.ndarray,
+    gradient: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+    step: int,
+    lr: float,
+    config: Training,
+    scratch: np.ndarray,
+    scratch2: np.ndarray,
+) -> None:
+    """One step of Adam (Kingma & Ba 2015, arXiv 1412.6980) in place, with its bias correction folded into the step size."""
+    first *= config.beta1
+    np.multiply(gradient, 1 - config.beta1, out=scratch)
+    first += scratch
+    second *= config.beta2
+    np.multiply(gradient, gradient, out=scratch)
+    scratch *= 1 - config.beta2
+    second += scratch
+    np.sqrt(second, out=scratch)
+    correction = np.sqrt(1 - config.beta2**step)
+    scratch += config.epsilon * correction
+    np.divide(first, scratch, out=scratch2)
+    scratch2 *= lr * correction / (1 - config.beta1**step)
+    parameters -= scratch2
