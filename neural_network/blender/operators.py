@@ -1,0 +1,437 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The buttons: each reads its inputs, calls one function and says what came of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import bpy
+from bpy.props import BoolProperty, EnumProperty, FloatProperty, IntProperty, StringProperty
+
+from .. import dataset, network
+from ..skeleton import SkeletonMismatch
+from . import data, demo, jobs, memory, rig, trainer
+from .data import Progress
+
+REPORT = "Neural IK Tests"  # the text block
+
+
+def no_character(context: bpy.types.Context) -> str:
+    """Why no character can be worked with; empty where one can."""
+    try:
+        rig.find(context)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+class _Button(bpy.types.Operator if TYPE_CHECKING else object):  # type: ignore[misc]
+    """An operator that is disabled with the reason in its tooltip while it cannot work."""
+
+    @classmethod
+    def poll(cls, context: bpy.types.Context) -> bool:
+        """Blender asks whether the button can be pressed."""
+        reason = f"{jobs.busy()} is running: wait, or press Esc" if jobs.busy() else cls.why_not(context)
+        if reason:
+            cls.poll_message_set(reason[0].upper() + reason[1:] + ".")
+        return not reason
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """The reason, in words; empty where there is none."""
+        return ""
+
+
+class NEURAL_IK_OT_load_data(_Button, bpy.types.Operator):
+    """Load the saved poses into memory: yours, or the ones that came along where you have none yet"""
+
+    bl_idname = "neural_ik.load_data"
+    bl_label = "Load Saved Data"
+    bl_options = {"REGISTER"}
+
+    filepath: StringProperty(
+        name="File", description="Another file than the usual one", subtype="FILE_PATH", options={"SKIP_SAVE"}
+    )
+
+    def execute(self, context: bpy.types.Context) -> set[str]:
+        """Read the file."""
+        path, shipped = (Path(self.filepath), False) if self.filepath else memory.data_to_load()
+        try:
+            poses = dataset.load(path)
+        except (ValueError, OSError) as error:
+            self.report({"ERROR"}, str(error))
+            return {"CANCELLED"}
+        keep = memory.memory
+        keep.poses, keep.unsaved, keep.results = poses, False, ()
+        keep.poses_from = "came with Neural IK" if shipped else f"{path.name}, {memory.written(path)}"
+        jobs.redraw()
+        self.report({"INFO"}, f"{poses.frames} poses of {len(poses.clip_names)} actions ({keep.poses_from})")
+        return {"FINISHED"}
+
+
+class NEURAL_IK_OT_load_weights(_Button, bpy.types.Operator):
+    """Load what was learned: your own weights, or the ones that came along where you have none yet"""
+
+    bl_idname = "neural_ik.load_weights"
+    bl_label = "Load Weights"
+    bl_options = {"REGISTER"}
+
+    filepath: StringProperty(
+        name="File", description="Another file than the usual one", subtype="FILE_PATH", options={"SKIP_SAVE"}
+    )
+
+    def execute(self, context: bpy.types.Context) -> set[str]:
+        """Read the file."""
+        path, shipped = (Path(self.filepath), False) if self.filepath else memory.weights_to_load()
+        try:
+            self.report({"INFO"}, load_weights(path, shipped))
+        except (ValueError, OSError) as error:
+            self.report({"ERROR"}, str(error))
+            return {"CANCELLED"}
+        return {"FINISHED"}
+
+
+def load_weights(path: Path, shipped: bool) -> str:
+    """Weights into memory; returns a sentence about them."""
+    loaded = network.load(path)
+    keep = memory.memory
+    keep.network, keep.results = loaded, ()
+    keep.network_from = "came with Neural IK" if shipped else path.name
+    keep.trained = "" if shipped else memory.written(path)
+    jobs.redraw()
+    return f"Weights for {loaded.skeleton.count} bones ({keep.network_from})"
+
+
+class NEURAL_IK_OT_extract_data(jobs.Pumped, _Button, bpy.types.Operator):
+    """Sample the ticked actions of the character into memory"""
+
+    bl_idname = "neural_ik.extract_data"
+    bl_label = "Extract Data"
+    bl_options = {"REGISTER"}
+
+    actions: StringProperty(
+        name="Actions",
+        description="Names of the actions, one a line; empty: all that are ticked",
+        options={"SKIP_SAVE"},
+    )
+    path: EnumProperty(
+        name="Path",
+        items=[
+            ("auto", "Automatic", "From the curves where they say it all, else evaluated"),
+            ("fast", "Fast", "From the curves only"),
+            ("evaluated", "Evaluated", "Frame by frame, by Blender"),
+        ],
+        options={"SKIP_SAVE"},
+    )
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """No character, or it is being edited."""
+        return no_character(context)
+
+    def work(self, context: bpy.types.Context) -> Generator[Progress, None, Any]:
+        """Prepare now, so that what cannot work is said at once; sample later."""
+        ob = rig.find(context)
+        settings = context.scene.neural_ik
+        named = [line for line in self.actions.split("\n") if line]
+        missing = [name for name in named if name not in bpy.data.actions]
+        if missing:
+            raise ValueError(f"no action called {', '.join(missing)}")
+        if named:
+            chosen = [bpy.data.actions[name] for name in named]
+        else:
+            moving = data.moving_actions(ob)
+            chosen = [action for action in moving if action.neural_ik.use]
+            if moving and not chosen and not settings.nla:
+                raise ValueError(f"none of the {len(moving)} actions of {ob.name} is ticked")
+            if not moving and not settings.nla:
+                raise ValueError(f"no actions: nothing in this file moves the bones of {ob.name}")
+        options = data.Options(
+            step=settings.step,
+            start=settings.first if settings.use_range else None,
+            end=settings.last if settings.use_range else None,
+            root_motion=settings.root_motion,
+            nla=settings.nla,
+            path=self.path,
+        )
+        tasks = {a.name: a.neural_ik.task for a in bpy.data.actions if a.neural_ik.task != "GUESS"}
+        self.source = ob.name
+        return data.extract(context.scene, ob, chosen, options, tasks)
+
+    def finish(self, context: bpy.types.Context, result: data.Extraction) -> str:
+        """Into memory."""
+        keep = memory.memory
+        keep.poses, keep.unsaved, keep.results = result.poses, True, ()
+        keep.poses_from = f"extracted from {self.source}"
+        for note in result.notes:
+            print(f"Neural IK: {note}")
+        more = f"; {len(result.notes)} notes in the console: {result.notes[0]}" if result.notes else ""
+        return f"{result.poses.frames} poses of {len(result.poses.clip_names)} actions in memory{more}"
+
+
+class NEURAL_IK_OT_save_data(_Button, bpy.types.Operator):
+    """Write the poses in memory to training_data.npz in your folder"""
+
+    bl_idname = "neural_ik.save_data"
+    bl_label = "Save to Disk"
+    bl_options = {"REGISTER"}
+
+    filepath: StringProperty(
+        name="File", description="Another file than the usual one", subtype="FILE_PATH", options={"SKIP_SAVE"}
+    )
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """Nothing to save."""
+        return "" if memory.memory.poses is not None else "no poses in memory: extract them first"
+
+    def execute(self, context: bpy.types.Context) -> set[str]:
+        """Write the file, whole or not at all."""
+        path = Path(self.filepath) if self.filepath else memory.data_path()
+        poses = memory.memory.poses
+        assert poses is not None  # see why_not
+        try:
+            dataset.save(path, poses)
+        except OSError as error:
+            self.report({"ERROR"}, str(error))
+            return {"CANCELLED"}
+        memory.memory.unsaved = False
+        self.report({"INFO"}, f"{poses.frames} poses saved to {path}")
+        return {"FINISHED"}
+
+
+class NEURAL_IK_OT_show_path(_Button, bpy.types.Operator):
+    """Show the exact commands that train in a terminal; they are copied and printed too"""
+
+    bl_idname = "neural_ik.show_path"
+    bl_label = "Show Full Path"
+    bl_options = {"REGISTER"}
+
+    def execute(self, context: bpy.types.Context) -> set[str]:
+        """Print and copy."""
+        self.lines = commands()
+        print("\n".join(self.lines))
+        if not bpy.app.background:
+            context.window_manager.clipboard = "\n".join(self.lines)
+        self.report(
+            {"INFO"}, "The commands were printed to the console" + ("" if bpy.app.background else " and copied")
+        )
+        return {"FINISHED"}
+
+    def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> set[str]:
+        """Print, copy and show."""
+        self.execute(context)
+        if bpy.app.background:
+            return {"FINISHED"}
+        return context.window_manager.invoke_popup(self, width=700)
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """The dialog."""
+        column = self.layout.column(align=True)
+        column.label(text="Copied: paste it into a terminal", icon="COPYDOWN")
+        for line in self.lines:
+            for part in wrapped(line, 100):
+                column.label(text=part)
+
+
+def commands() -> list[str]:
+    """The terminal commands to train on what Train would use, each under a line that says what it is for."""
+    path, weights = memory.data_to_load()[0], memory.weights_path()
+    words = trainer.command(path, weights)
+    blender = [bpy.app.binary_path or "blender", "--background", "--python-exit-code", "1", "--python"]
+    return [
+        "# Train with Blender's own Python:",
+        trainer.quoted(words),
+        "# The same inside Blender:",
+        trainer.quoted([*blender, str(memory.TRAINER), "--", *words[words.index("--data") :]]),
+        "# All options:",
+        trainer.quoted([*words[: words.index("--data")], "--help"]),
+    ]
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """``text`` in pieces of at most ``width`` characters, broken anywhere: paths have no spaces."""
+    return [text[i : i + width] for i in range(0, len(text), width)] or [""]
+
+
+class NEURAL_IK_OT_reset_weights(_Button, bpy.types.Operator):
+    """Forget all that was learned: the weights in memory and your best.npy on disk"""
+
+    bl_idname = "neural_ik.reset_weights"
+    bl_label = "Reset Weights"
+    bl_options = {"REGISTER"}
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """Nothing was learned yet."""
+        known = memory.memory.network is not None or memory.weights_path().exists()
+        return "" if known else "there are no weights to forget"
+
+    def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> set[str]:
+        """Ask first."""
+        return context.window_manager.invoke_confirm(self, event)
+
+    def execute(self, context: bpy.types.Context) -> set[str]:
+        """Forget."""
+        try:
+            memory.weights_path().unlink(missing_ok=True)
+        except OSError as error:
+            self.report({"ERROR"}, f"cannot remove {memory.weights_path()}: {error.strerror or error}")
+            return {"CANCELLED"}
+        keep = memory.memory
+        keep.network, keep.network_from, keep.trained, keep.results, keep.curve = None, "", "", (), []
+        keep.training = ""
+        jobs.redraw()
+        self.report({"INFO"}, "All weights of your own are forgotten")
+        return {"FINISHED"}
+
+
+class NEURAL_IK_OT_train(jobs.Pumped, _Button, bpy.types.Operator):
+    """Train on the saved poses in a process of its own; go on working meanwhile, Esc cancels"""
+
+    bl_idname = "neural_ik.train"
+    bl_label = "Train"
+    bl_options = {"REGISTER"}
+    interval = 0.1
+    passes_events = True
+    survives_undo = True
+
+    epochs: IntProperty(
+        name="Epochs", description="At most so many; 0: as the scene says", default=0, min=0, options={"SKIP_SAVE"}
+    )
+    time_limit: FloatProperty(
+        name="Time Limit", description="Seconds of computing at most; 0: none", default=0, min=0, options={"SKIP_SAVE"}
+    )
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """No data on disk, or other data in memory."""
+        if memory.memory.unsaved:
+            return "the poses in memory are not on disk yet: Save to Disk first"
+        if not memory.data_to_load()[0].exists():
+            return f"no poses at {memory.data_path()}: extract and save them first"
+        return ""
+
+    def work(self, context: bpy.types.Context) -> Generator[Progress, None, Any]:
+        """Start the trainer and pass its epochs on."""
+        epochs = self.epochs or context.scene.neural_ik.epochs
+        extra = ["--epochs", str(epochs)] if epochs else []
+        extra += ["--time-limit", f"{self.time_limit:g}"] if self.time_limit else []
+        path = memory.data_to_load()[0]
+        self.before = memory.written(memory.weights_path())
+        self.cancel_file = Path(tempfile.gettempdir()) / f"neural_ik_cancel_{os.getpid()}_{time.time_ns()}"
+        words = trainer.command(path, memory.weights_path(), extra)
+        print(f"Neural IK: {trainer.quoted(words)}")
+        memory.memory.curve = []
+        memory.memory.training = "Starting"
+        return self._watch(trainer.train(words, self.cancel_file))
+
+    def _watch(
+        self, training: Generator[trainer.Epoch | None, None, tuple[int, str]]
+    ) -> Generator[Progress, None, Any]:
+        keep = memory.memory
+        progress = Progress(0, 1, "Starting")
+        try:
+            while True:
+                try:
+                    epoch = next(training)
+                except StopIteration as end:
+                    return end.value
+                if epoch is not None:
+                    progress = self._read(epoch.values)
+                    keep.training = progress.text
+                yield progress
+        finally:
+            training.close()
+            if keep.training and jobs.running is None:
+                keep.training = f"Ended: {keep.training}"
+
+    def _read(self, values: dict[str, Any]) -> Progress:
+        epoch, epochs = int(values.get("epoch", 0)), max(1, int(values.get("epochs", 1)))
+        error, best = float(values.get("test", 0.0)), float(values.get("best", 0.0))
+        memory.memory.curve.append((epoch / epochs, error))
+        return Progress(epoch, epochs, f"Epoch {epoch} of {epochs}: {error:.4f} m, best {best:.4f} m")
+
+    def ask_to_stop(self) -> bool:
+        """The trainer ends after its epoch and keeps its best."""
+        try:
+            self.cancel_file.touch()
+        except OSError:
+            return False
+        memory.memory.training = "Stopping after this epoch"
+        return True
+
+    def finish(self, context: bpy.types.Context, result: tuple[int, str]) -> str:
+        """Load what was learned."""
+        code, said = result
+        last = [line for line in said.splitlines() if line.strip()][-3:]
+        keep = memory.memory
+        if code not in (0, 1, 130):
+            keep.training = f"Failed: {last[-1] if last else f'exit code {code}'}"
+            raise ValueError("the trainer ended: " + (" / ".join(last) or f"exit code {code}"))
+        print(said)
+        text = {0: "Trained, and all tests pass", 1: "Trained, but a test fails: press Run Tests", 130: "Cancelled"}[
+            code
+        ]
+        if memory.weights_path().exists():
+            text += ". " + load_weights(memory.weights_path(), shipped=False)
+        keep.training = text
+        return text
+
+
+class NEURAL_IK_OT_add_demo_character(_Button, bpy.types.Operator):
+    """Add a character with a body and motion, to try everything on"""
+
+    bl_idname = "neural_ik.add_demo_character"
+    bl_label = "Add Demo Character"
+    bl_options = {"REGISTER", "UNDO"}
+
+    motion: BoolProperty(name="Motion", description="With the clips that come along, as actions", default=True)
+    set_frame_rate: BoolProperty(
+        name="Set Frame Rate", description="Give the scene the frame rate of the action that plays first", default=True
+    )
+
+    def execute(self, context: bpy.types.Context) -> set[str]:
+        """Add it."""
+        try:
+            poses = dataset.load(memory.SHIPPED_DATA) if self.motion else None
+            character = demo.add(context, poses)
+        except (SkeletonMismatch, ValueError, OSError) as error:
+            self.report({"ERROR"}, str(error))
+            return {"CANCELLED"}
+        action = character.animation_data.action
+        if self.set_frame_rate and action is not None:
+            context.scene.render.fps = round(action[data.FPS_KEY])
+            context.scene.render.fps_base = 1.0
+        count = len(poses.clip_names) if poses is not None else 0
+        self.report({"INFO"}, f"{character.name} with {count} actions; press Extract Data")
+        return {"FINISHED"}
+
+
+_classes = (
+    NEURAL_IK_OT_load_data,
+    NEURAL_IK_OT_load_weights,
+    NEURAL_IK_OT_extract_data,
+    NEURAL_IK_OT_save_data,
+    NEURAL_IK_OT_show_path,
+    NEURAL_IK_OT_reset_weights,
+    NEURAL_IK_OT_train,
+    NEURAL_IK_OT_add_demo_character,
+)
+
+
+def register() -> None:
+    """Register the buttons."""
+    for cls in _classes:
+        bpy.utils.register_class(cls)
+
+
+def unregister() -> None:
+    """Take them out."""
+    for cls in reversed(_classes):
+        bpy.utils.unregister_class(cls)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which armature is meant, which of its bones are controlled, and how its space becomes Z-up metres.
+
+*Object space* is Blender's space of the armature, in its own units. *Rig space* is what files and the core call
+armature space: metres, with the object's rotation and scale applied and its location left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import bpy
+import numpy as np
+
+from .. import reference_rig
+from .. import skeleton as skeletons
+from ..formats import roles
+from ..skeleton import Skeleton
+
+SAME = 1e-3  # [m] a rest pose this near to the reference rig's is the reference rig
+NEEDED = ("Hips", "LeftFoot", "RightFoot")  # without these there is no body to learn
+
+
+@dataclass(frozen=True)
+class Rig:
+    """What :func:`read` understood of an armature object; plain values, so that none of Blender's own is kept."""
+
+    skeleton: Skeleton
+    """The controlled bones, in rig space."""
+    bones: tuple[str, ...]
+    """(N) names of all pose bones, in Blender's order."""
+    parents: np.ndarray
+    """(N) int, -1 for those without."""
+    rest: np.ndarray
+    """(N, 4, 4) rest matrices of all bones [Blender units, object space]."""
+    modes: tuple[str, ...]
+    """(N) rotation modes."""
+    connected: tuple[bool, ...]
+    """(N) whether the bone is connected to its parent: Blender then ignores its location."""
+    index: np.ndarray
+    """(J) where the skeleton's bones stand among all."""
+    turn: np.ndarray
+    """(3, 3) rotation from object space to rig space."""
+    unit: float
+    """Metres in one unit of object space."""
+    notes: tuple[str, ...] = ()
+    """What a person should know, one sentence each."""
+
+    @property
+    def needed(self) -> list[int]:
+        """The controlled bones and all their ancestors, parents first: what a pose depends on."""
+        found = set(self.index.tolist())
+        for bone in self.index.tolist():
+            found.update(skeletons.chain(self.parents, bone))
+        return sorted(found)
+
+    def between(self, bone: int) -> list[int]:
+        """The bones from below the nearest controlled ancestor of ``bone`` (an index among all) down to it."""
+        controlled = set(self.index.tolist())
+        out = [bone]
+        while self.parents[out[0]] >= 0 and int(self.parents[out[0]]) not in controlled:
+            out.insert(0, int(self.parents[out[0]]))
+        return out
+
+
+def find(context: bpy.types.Context) -> bpy.types.Object:
+    """The armature object that is meant: the active one, that of the active mesh, or the only one there is.
+
+    Raises ValueError where there is none, or more than one to choose from.
+    """
+    active = context.active_object
+    if active is not None and active.type == "ARMATURE":
+        return active
+    if active is not None and active.type == "MESH":
+        armature = active.find_armature()
+        if armature is not None:
+            return armature
+    found = [ob for ob in context.view_layer.objects if ob.type == "ARMATURE"]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(ob.name for ob in found[:5])
+        raise ValueError(f"several armatures ({names}): click the one of your character")
+    raise ValueError("no armature: select your character's armature, or add the demo character")
+
+
+def read(ob: bpy.types.Object) -> Rig:
+    """The Rig of an armature object, as it stands now. Raises ValueError, in words, for what cannot be worked with."""
+    if ob.mode == "EDIT":
+        raise ValueError(f"{ob.name} is in Edit Mode: leave it first (Tab)")
+    if not ob.pose or not ob.pose.bones:
+        raise ValueError(f"{ob.name} has no bones")
+    turn, unit = placement(ob)
+    bones = ob.pose.bones
+    names = tuple(pb.name for pb in bones)
+    place = {name: i for i, name in enumerate(names)}
+    parents = np.array([place[pb.parent.name] if pb.parent else -1 for pb in bones])
+    rest = np.array([pb.bone.matrix_local for pb in bones], np.float64)
+    tails = np.array([pb.bone.tail_local for pb in bones], np.float64)
+    rest_m = rest.copy()
+    rest_m[:, :3, :3] = turn @ rest[:, :3, :3]
+    rest_m[:, :3, 3] = rest[:, :3, 3] @ turn.T * unit
+    chosen, notes = _controlled(ob, names, parents, rest_m[:, :3, 3], tails @ turn.T * unit)
+    index = np.array(sorted(chosen.values()))
+    own_parents = np.full(len(index), -1)
+    for j, bone in enumerate(index):
+        above = [a for a in skeletons.chain(parents, int(bone))[1:] if a in index]
+        own_parents[j] = int(np.searchsorted(index, above[0])) if above else -1
+    limits = _limits(chosen, index, rest_m)
+    skeleton = skeletons.make(
+        [names[i] for i in index],
+        own_parents,
+        rest_m[index],
+        [names[chosen[role]] for role in reference_rig.EFFECTORS if role in chosen],
+        [names[chosen[role]] for role in reference_rig.FEET],
+        limits=limits,
+    )
+    modes = tuple(pb.rotation_mode for pb in bones)
+    connected = tuple(pb.bone.use_connect for pb in bones)
+    return Rig(skeleton, names, parents, rest, modes, connected, index, turn, unit, tuple(notes))
+
+
+def placement(ob: bpy.types.Object) -> tuple[np.ndarray, float]:
+    """Rotation (3, 3) from object space to rig space, and the metres in one unit of object space.
+
+    Raises ValueError for a zero, negative (mirroring) or uneven scale: such a pose has no rotations of its own.
+    """
+    matrix = np.array(ob.matrix_world, np.float64)[:3, :3]
+    lengths = np.linalg.norm(matrix, axis=0)
+    fix = "apply it (Object > Apply > Scale)"
+    if not np.isfinite(matrix).all() or lengths.min() < 1e-9:
+        raise ValueError(f"{ob.name} has a scale of zero: give it a size and {fix}")
+    if np.linalg.det(matrix) < 0:
+        raise ValueError(f"{ob.name} has a negative scale, which mirrors it: {fix}")
+    turn = matrix / lengths
+    if np.ptp(lengths) > 1e-3 * lengths.max() or np.abs(turn.T @ turn - np.eye(3)).max() > 1e-3:
+        raise ValueError(f"{ob.name} has an uneven scale ({', '.join(f'{n:.3g}' for n in lengths)}): {fix}")
+    u, _, vt = np.linalg.svd(turn)
+    return u @ vt, float(lengths.mean()) * metres(ob)
+
+
+def metres(ob: bpy.types.Object) -> float:
+    """Metres in one Blender unit of the scene that ``ob`` is in."""
+    scene = next((s for s in ob.users_scene if s == bpy.context.scene), None) or bpy.context.scene
+    settings = scene.unit_settings
+    return float(settings.scale_length) if settings.system != "NONE" else 1.0
+
+
+def _controlled(
+    ob: bpy.types.Object, names: tuple[str, ...], parents: np.ndarray, heads: np.ndarray, tails: np.ndarray
+) -> tuple[dict[str, int], list[str]]:
+    """Role -> bone, by the reference rig's own names where all are there, else as the roles are found."""
+    notes: list[str] = []
+    chosen: dict[str, int] = {}
+    if set(roles.ROLE_NAMES) <= set(names):
+        chosen = {role: names.index(role) for role in roles.ROLE_NAMES}
+    else:
+        tips = {i: tails[i] - heads[i] for i in range(len(names)) if i not in parents}
+        found = roles.find_roles(names, parents, heads, tips)
+        chosen = {role: int(bone) for role, bone in found.bones.items() if bone is not None}
+        notes += found.notes
+    missing = [role for role in NEEDED if role not in chosen]
+    if missing:
+        raise ValueError(
+            f"{ob.name}: found no bone for {', '.join(missing)} among its {len(names)} bones; "
+            "name them as common rigs do (Hips, LeftFoot, RightFoot)"
+        )
+    hips = chosen["Hips"]
+    loose = [role for role, bone in chosen.items() if hips not in skeletons.chain(parents, bone)]
+    if any(role in NEEDED for role in loose):
+        raise ValueError(f"{ob.name}: {', '.join(names[chosen[r]] for r in loose)} do not hang below {names[hips]}")
+    for role in loose:
+        notes.append(f"{names[chosen.pop(role)]} was left out: it does not hang below {names[hips]}")
+    return chosen, notes
+
+
+def _limits(chosen: dict[str, int], index: np.ndarray, rest: np.ndarray) -> np.ndarray | None:
+    """The anatomical limits where this is the reference rig itself, else none: they are then mined from the poses."""
+    reference = reference_rig.reference()
+    if set(chosen) != set(reference.names):
+        return None
+    own = rest[[chosen[name] for name in reference.names]]
+    if np.abs(own - reference.rest_arm).max() > SAME or reference.limits is None:
+        return None
+    order = [reference.names.index(next(r for r, b in chosen.items() if b == bone)) for bone in index]
+    return reference.limits[order]
