@@ -854,8 +854,8 @@ def _assemble(
                 positions.pop(i, None)
             elif moved.any():
                 good = np.flatnonzero(~moved)
-                columns = [np.interp(np.arange(frames), good, positions[i][good, k]) for k in range(3)]
-                positions[i] = np.stack(columns, axis=-1)
+                known = positions[i][good]
+                positions[i] = np.stack([np.interp(np.arange(frames), good, known[:, k]) for k in range(3)], axis=-1)
     root_pos = positions.pop(0, np.broadcast_to(offsets[0], (frames, 3)))
     size = float(np.abs(offsets).sum()) or 1.0
     translations = {

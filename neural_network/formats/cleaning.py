@@ -28,7 +28,6 @@ AROUND = 0.25  # [s] to each side: what "the frames around" means
 STILL = 1e-6  # [body heights] a joint that moves less does not move
 FROZEN_LEAST = 0.1  # [s] and at least 3 frames: a start that stands still exactly, as no body does
 HELD_LONGEST = 0.25  # [s] values missing longer than this are not made up; the clip is cut there
-SLOW_RATE, FAST_RATE = 10.0, 1000.0  # [1/s] rates outside are shown as doubtful
 FASTEST = (
     12.0  # [m/s] of a joint in its 99th percentile; sprinters' feet reach that, so beyond it a rate or unit is wrong
 )
@@ -79,7 +78,7 @@ def clean(clip: Clip) -> tuple[list[Clip], Findings]:
     """
     height = body_height(clip)
     if clip.frames < 2 or not height > 0:
-        return [clip] if clip.frames else [], _measured(clip, [clip] if clip.frames else [], height, Findings())
+        return [clip] if clip.frames else [], measured(clip, [clip] if clip.frames else [], height)
     moves = movement(clip, height)
     jumps = find_jumps(moves, clip.fps)
     start, stop, inserted = 0, clip.frames, 0
@@ -105,7 +104,7 @@ def clean(clip: Clip) -> tuple[list[Clip], Findings]:
     found = Findings(
         t_poses=inserted, teleports=len(jumps), glitches=glitches, frozen=frozen, repaired=len(clip.repaired)
     )
-    return parts, _measured(clip, parts, height, found)
+    return parts, measured(clip, parts, height, found)
 
 
 def movement(clip: Clip, height: float) -> np.ndarray:
@@ -295,8 +294,9 @@ def resample(clip: Clip, fps: float) -> Clip:
     return replace(_sampled(clip, a, np.minimum(a + 1, clip.frames - 1), at - a), fps=float(fps))
 
 
-def _measured(clip: Clip, parts: Sequence[Clip], height: float, found: Findings) -> Findings:
-    """``found`` with the figures of what was kept and what looks wrong about them."""
+def measured(clip: Clip, parts: Sequence[Clip], height: float | None = None, found: Findings = Findings()) -> Findings:
+    """``found`` with the figures of ``parts``, which were kept of ``clip``, and what looks wrong about them."""
+    height = body_height(clip) if height is None else height
     frames = sum(part.frames for part in parts)
     flat = [0, 2] if clip.up_axis == "Y" else [0, 1]
     speeds, joints = [np.zeros(0)], [np.zeros(0)]
@@ -309,8 +309,6 @@ def _measured(clip: Clip, parts: Sequence[Clip], height: float, found: Findings)
             joints.append((np.linalg.norm(b - a, axis=-1)[:, body_joints(part)] * part.fps * part.unit).ravel())
     speed, fastest = np.concatenate(speeds), np.concatenate(joints)
     doubts = []
-    if not SLOW_RATE <= clip.fps <= FAST_RATE:
-        doubts.append(f"{clip.fps:g} frames a second is unusual; set the rate if it is wrong")
     top = float(np.percentile(fastest, 99)) if len(fastest) else 0.0
     if top > FASTEST:
         doubts.append(f"joints move at {top:.1f} m/s; the frame rate or the unit is probably wrong")
@@ -333,12 +331,12 @@ def _measured(clip: Clip, parts: Sequence[Clip], height: float, found: Findings)
 
 
 def butterworth(values: np.ndarray, fps: float, cutoff: float) -> np.ndarray:
-    """Low-pass ``values`` (F, ...) along the first axis: Butterworth, fourth order, zero phase, ``cutoff`` [Hz] at -3 dB.
+    """Low-pass ``values`` (F, ...) along the first axis: Butterworth, fourth order, zero phase, -3 dB at the cutoff [Hz].
 
-    A second-order filter is run forward and backward, its own cutoff raised so that both passes together lie 3 dB down
-    where they should (Winter, Biomechanics and Motor Control of Human Movement, on filtering). The ends are continued by
-    their mirror image through the end point. ValueError for a cutoff that is not between 0 and half the frame rate;
-    fewer than 4 frames come back unchanged.
+    A second-order filter is run forward and backward, its own cutoff raised so that both passes together lie 3 dB
+    down where they should (Winter, Biomechanics and Motor Control of Human Movement, on filtering). The ends are
+    continued by their mirror image through the end point. ValueError for a cutoff that is not between 0 and half the
+    frame rate; fewer than 4 frames come back unchanged.
     """
     if not 0 < cutoff < fps / 2:
         raise ValueError(
@@ -395,8 +393,8 @@ def mirror(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Poses seen in a mirror: rot_local (F, J, 3) [rad] and root head (F, 3) [m], left and right exchanged.
 
-    ``partners`` (J) is each bone's opposite, itself where it has none. Works in core axes from the T-pose, so rest poses
-    and bone rolls need not be symmetric; proportions stay the rig's own.
+    ``partners`` (J) is each bone's opposite, itself where it has none. Works in core axes from the T-pose, so rest
+    poses and bone rolls need not be symmetric; proportions stay the rig's own.
     """
     core = skeleton.to_core(rot)[..., partners, :] * np.array([1.0, -1.0, -1.0])
     flip = skeleton.axes.T @ np.diag([-1.0, 1.0, 1.0]) @ skeleton.axes
