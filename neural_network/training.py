@@ -126,8 +126,6 @@ def train(
     history = state.history
     groups = limb_groups(skeleton)
     held = held[np.linspace(0, len(held) - 1, min(len(held), VALIDATION_MOST)).round().astype(int)]
-    whole = Training().losses if config.fk_every == 1 == config.contact_every else config.losses
-    del whole
     fk_off = False
     scratch, scratch2 = np.empty_like(parameters), np.empty_like(parameters)
     began = time.process_time() - state.spent
@@ -383,19 +381,25 @@ def true_batch(skeleton: Skeleton, samples: Samples, rows: np.ndarray) -> tuple[
     )
 
 
+def effector_distances(
+    skeleton: Skeleton, rot: np.ndarray, targets: Targets, shift: np.ndarray | None = None
+) -> np.ndarray:
+    """(E, N) [m] how far the effectors of core rotations ``rot`` (3, J, N) are from their targets."""
+    _, heads = fk.forward_components(skeleton, rot, skeleton.offsets / skeleton.leg_length)
+    reached = heads[:, np.array(skeleton.effectors)]
+    if shift is not None:
+        reached = reached + shift[:, None]
+    return np.sqrt(np.sum((reached - targets.positions) ** 2, axis=0)) * skeleton.leg_length
+
+
 def error_of(net: Network, samples: Samples, rows: np.ndarray) -> float:
     """[m] mean effector distance of the network's poses on the frames ``rows``, without refinement."""
-    rig = net.skeleton
-    bones = np.array(rig.effectors)
     total = 0.0
     for at in range(0, len(rows), CHUNK):
-        part = rows[at : at + CHUNK]
-        _, _, targets = true_batch(rig, samples, part)
+        _, _, targets = true_batch(net.skeleton, samples, rows[at : at + CHUNK])
         rot, shift = predict(net, targets)
-        _, heads = fk.forward_components(rig, rot, rig.offsets / rig.leg_length)
-        reached = heads[:, bones] if shift is None else heads[:, bones] + shift[:, None]
-        total += float(np.sqrt(np.sum((reached - targets.positions) ** 2, axis=0)).mean(axis=0).sum())
-    return total / len(rows) * rig.leg_length
+        total += float(effector_distances(net.skeleton, rot, targets, shift).mean(axis=0).sum())
+    return total / len(rows)
 
 
 def pack(state: State) -> dict[str, np.ndarray]:

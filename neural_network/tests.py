@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The quality suite that a user runs, and the honest card: how good a network is on motion it never saw.
+
+Five tests with fixed thresholds say whether a network is fit for use; the card says how good it is, beside the plain
+answers that it must beat. Figures are in metres or millimetres of mean Euclidean distance, never squared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import baselines, refinement, rotations, training
+from . import forward_kinematics as fk
+from .context import Samples, Targets, decode, features, prepare, targets_of
+from .dataset import TEST, TRAIN, VALIDATION, PoseSet
+from .network import Network, forward
+from .skeleton import Skeleton
+
+HOLDOUT_MOST = 0.25  # [m]
+INTERPOLATION_MOST = 0.30  # [m]
+NOISE_MOST = 0.50  # [m] joint movement for one standard deviation of input noise
+NOISE = 0.1  # standard deviations
+FOLLOW_NOISE = 0.1  # [rad]
+FOLLOW_ALL, FOLLOW_EACH = 0.8, 0.6  # gain of the effectors together, and of each
+REFINE_STEPS = 3
+CLASSICAL_MOST = 2000  # test frames that the slow classical rows look at, evenly spaced
+SEED = 20  # of the suite's own noise: the same figures twice
+
+
+@dataclass(frozen=True)
+class Result:
+    """One test of the suite."""
+
+    name: str
+    passed: bool
+    score: float
+    threshold: float
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of poses against the truth, frame by frame."""
+
+    effector: np.ndarray
+    """(E, N) [m]"""
+    joints: np.ndarray
+    """(N) [m] mean over the heads of all bones but the Hips."""
+    rotation: np.ndarray
+    """(N) [degrees] mean geodesic angle of the bones' own rotations, the Hips left out."""
+
+    def figures(self) -> dict[str, Any]:
+        """The figures of the card: mm, mm and degrees."""
+        return {
+            "effector_mm": {
+                "mean": float(self.effector.mean() * 1000),
+                "p95": float(np.percentile(self.effector, 95) * 1000),
+            },
+            "mpjpe_mm": float(self.joints.mean() * 1000),
+            "rotation_deg": float(self.rotation.mean()),
+        }
+
+
+def join(parts: list[Errors]) -> Errors:
+    """Errors of several sets of frames as one."""
+    return Errors(
+        np.concatenate([p.effector for p in parts], axis=1),
+        np.concatenate([p.joints for p in parts]),
+        np.concatenate([p.rotation for p in parts]),
+    )
+
+
+def errors_of(
+    skeleton: Skeleton, rot: np.ndarray, truth: np.ndarray, targets: Targets, shift: np.ndarray | None = None
+) -> Errors:
+    """Errors of core rotations ``rot`` (3, J, N) against ``truth``, whose effectors are the ``targets``."""
+    offsets = skeleton.offsets / skeleton.leg_length
+    _, heads = fk.forward_components(skeleton, rot, offsets)
+    _, true_heads = fk.forward_components(skeleton, truth, offsets)
+    if shift is not None:
+        heads = heads + shift[:, None]
+    bones = np.array(skeleton.effectors)
+    length = skeleton.leg_length
+    effector = np.sqrt(np.sum((heads[:, bones] - targets.positions) ** 2, axis=0)) * length
+    joints = np.sqrt(np.sum((heads[:, 1:] - true_heads[:, 1:]) ** 2, axis=0)).mean(axis=0) * length
+    apart = fk.compose_components(
+        rotations.matrix_components(rot[:, 1:]), rotations.matrix_components(truth[:, 1:]).swapaxes(0, 1)
+    )
+    angle = np.sqrt(np.sum(rotations.axis_angle_components(apart) ** 2, axis=0))
+    return Errors(effector, joints, np.degrees(angle.mean(axis=0)))
+
+
+def parts_for(net: Network, poses: PoseSet) -> np.ndarray:
+    """(F) the part of every frame as the network knows it: what it was trained or chosen on keeps its part, the rest is TEST.
+
+    Clips are recognised by their content. Raises ValueError where nothing is left that the network never saw.
+    """
+    net.skeleton.require_same(poses.skeleton, "the training data")
+    known = {clip["hash"]: clip["parts"] for clip in net.meta.get("data", {}).get("clips", [])}
+    parts = np.full(poses.frames, TEST, np.int8)
+    for c in range(len(poses.clip_names)):
+        runs = known.get(poses.clip_hash(c))
+        if runs is not None:
+            parts[poses.rows(c)] = np.repeat([part for _, part in runs], [count for count, _ in runs])
+    if not np.any(parts == TEST):
+        raise ValueError(
+            "these weights were trained on every frame of this data: nothing unseen is left to test on. "
+            "Test on other motion, or train with some held out (--split block or clip, without --folds)"
+        )
+    return parts
+
+
+def describe_split(poses: PoseSet, parts: np.ndarray, kind: str) -> dict[str, Any]:
+    """What best.npy remembers of its data: content hashes, and the part of every clip as runs of [frames, part]."""
+    clips = []
+    for c, name in enumerate(poses.clip_names):
+        own = parts[poses.rows(c)]
+        ends = np.flatnonzero(np.diff(own, append=-1)) + 1
+        runs = [[int(end - start), int(own[start])] for start, end in zip([0, *ends[:-1]], ends, strict=True) if end > start]
+        clips.append({"name": name, "hash": poses.clip_hash(c), "parts": runs})
+    return {"hash": poses.content_hash(), "split": kind, "clips": clips}
+
+
+def suite(net: Network, samples: Samples, rows: np.ndarray, poses: PoseSet) -> list[Result]:
+    """The five tests on the frames ``rows`` (the test part) of ``poses``, laid out as ``samples``."""
+    rng = np.random.default_rng(SEED)
+    rig = net.skeleton
+    truth, _, targets = training.true_batch(rig, samples, rows)
+    found = errors_of(rig, *_aligned(net, truth, targets))
+    score = float(found.effector.mean())
+    results = [
+        Result("Holdout (FK)", score < HOLDOUT_MOST, score, HOLDOUT_MOST, f"mean effector error {score * 1000:.1f} mm on the test part")
+    ]
+    halfway = _halfway(rig, samples, rows, poses)
+    if halfway is None:
+        results.append(Result("Interpolation (FK)", False, float("nan"), INTERPOLATION_MOST, "no two test poses of one clip to go between"))
+    else:
+        score = float(errors_of(rig, *_aligned(net, *halfway)).effector.mean())
+        results.append(
+            Result(
+                "Interpolation (FK)",
+                score < INTERPOLATION_MOST,
+                score,
+                INTERPOLATION_MOST,
+                f"mean effector error {score * 1000:.1f} mm halfway between test poses",
+            )
+        )
+    inputs = features(net.layout, rig, targets)
+    first, second = forward(net, inputs), forward(net, inputs.copy())
+    score = float(np.abs(first - second).max())
+    results.append(Result("Consistency", score == 0, score, 0.0, f"same input twice: outputs differ by {score:g}"))
+    noise = rng.standard_normal(inputs.shape).astype(np.float32) * NOISE * net.deviation
+    noise[:, net.deviation == 1] = 0  # flags, and inputs that never moved in training
+    base, _ = _heads(net, first, targets)
+    moved, _ = _heads(net, forward(net, inputs + noise), targets)
+    score = float(np.sqrt(np.sum((moved - base) ** 2, axis=0)).mean()) * rig.leg_length / NOISE
+    results.append(
+        Result(
+            "Noise robustness",
+            score < NOISE_MOST,
+            score,
+            NOISE_MOST,
+            f"joints move {score * 1000:.0f} mm for one standard deviation of input noise",
+        )
+    )
+    results.append(_follow(net, samples, rows, truth, targets, base, rng))
+    return results
+
+
+def _follow(
+    net: Network,
+    samples: Samples,
+    rows: np.ndarray,
+    truth: np.ndarray,
+    targets: Targets,
+    base: np.ndarray,
+    rng: np.random.Generator,
+) -> Result:
+    rig = net.skeleton
+    bones = np.array(rig.effectors)
+    shaken = truth.copy()
+    shaken[:, 1:] += rng.standard_normal(shaken[:, 1:].shape).astype(np.float32) * FOLLOW_NOISE
+    turned, heads = fk.forward_components(rig, shaken, rig.offsets / rig.leg_length)
+    asked = targets_of(
+        rig, turned, heads, samples.low[rows], samples.grounded[rows], samples.desired[rows], samples.phase[rows], samples.task[rows]
+    )
+    answer, _ = _heads(net, forward(net, features(net.layout, rig, asked)), asked)
+    should = asked.positions - targets.positions
+    did = answer[:, bones] - base[:, bones]
+    gains = np.sum(did * should, axis=(0, 2)) / np.maximum(np.sum(should * should, axis=(0, 2)), 1e-12)
+    gain = float(np.sum(did * should) / max(float(np.sum(should * should)), 1e-12))
+    worst = int(np.argmin(gains))
+    return Result(
+        "Follow",
+        gain >= FOLLOW_ALL and bool(gains[worst] >= FOLLOW_EACH),
+        gain,
+        FOLLOW_ALL,
+        f"targets that move are followed by {gain * 100:.0f} %, least by {rig.names[rig.effectors[worst]]} ({gains[worst] * 100:.0f} %, "
+        f"at least {FOLLOW_EACH * 100:.0f} %)",
+    )
+
+
+def _halfway(rig: Skeleton, samples: Samples, rows: np.ndarray, poses: PoseSet) -> tuple[np.ndarray, Targets] | None:
+    pairs = []
+    for c in np.unique(poses.clip[rows]):
+        own = rows[poses.clip[rows] == c]
+        pairs += [(own[i], own[len(own) - 1 - i]) for i in range(len(own) // 2)]
+    if not pairs:
+        return None
+    a, b = np.array(pairs).T
+    rot = rotations.slerp(samples.rot[a], samples.rot[b], 0.5).astype(np.float32)
+    truth = training.components(rot)
+    turned, heads = fk.forward_components(rig, truth, rig.offsets / rig.leg_length)
+    low, phase = 0.5 * (samples.low[a] + samples.low[b]), 0.5 * (samples.phase[a] + samples.phase[b])
+    both, later = samples.grounded[a] * samples.grounded[b], samples.desired[a] * samples.desired[b]
+    return truth, targets_of(rig, turned, heads, low, both, later, phase, samples.task[a])
+
+
+def _aligned(
+    net: Network, truth: np.ndarray, targets: Targets
+) -> tuple[np.ndarray, np.ndarray, Targets, np.ndarray | None]:
+    rot, shift = training.predict(net, targets)
+    return rot, truth, targets, shift
+
+
+def _heads(net: Network, outputs: np.ndarray, targets: Targets) -> tuple[np.ndarray, np.ndarray]:
+    rig = net.skeleton
+    rot, shift = decode(net.layout, rig, outputs, targets.root)
+    _, heads = fk.forward_components(rig, rot, rig.offsets / rig.leg_length)
+    return (heads if shift is None else heads + shift[:, None]), rot
+
+
+def card(net: Network, poses: PoseSet, parts: np.ndarray) -> Iterator[tuple[str, Any]]:
+    """The honest card: yields (name, figures) pairs as they are ready; collect them with ``dict``.
+
+    Names: ``samples``, ``tests``, ``holdout``, ``refined``, ``baselines``, ``without_context``, ``clips``. Nothing that the
+    network was trained on is scored. Baselines that need training frames are None where this data has none.
+    """
+    rig = net.skeleton
+    samples = prepare(poses)
+    test, train = np.flatnonzero(parts == TEST), np.flatnonzero(parts == TRAIN)
+    held = np.flatnonzero(parts == VALIDATION)
+    yield "samples", {"train": len(train), "validation": len(held), "test": len(test)}
+    yield "tests", [vars(r) for r in suite(net, samples, test, poses)]
+    own, refined = [], []
+    for rows in chunks(test):
+        truth, _, targets = training.true_batch(rig, samples, rows)
+        rot, truth, targets, shift = _aligned(net, truth, targets)
+        own.append(errors_of(rig, rot, truth, targets, shift))
+        wish = refinement.Wish(targets.positions, targets.turned)
+        done = refinement.refine(rig, rot, wish, REFINE_STEPS, shift=shift, free_root=shift is not None)
+        refined.append(errors_of(rig, done.rot, truth, targets, done.shift))
+    whole = join(own)
+    yield "holdout", whole.figures()
+    after = join(refined)
+    yield "refined", {**after.figures(), "share_below_1mm": float((after.effector.max(axis=0) < 1e-3).mean())}
+    yield "baselines", baseline_errors(rig, samples, train, held, test)[1]
+    yield "without_context", without_context(net, samples, test).figures()
+    yield "clips", {
+        name: float(whole.effector[:, poses.clip[test] == c].mean() * 1000)
+        for c, name in enumerate(poses.clip_names)
+        if np.any(poses.clip[test] == c)
+    }
+
+
+def baseline_errors(
+    rig: Skeleton, samples: Samples, train: np.ndarray, held: np.ndarray, test: np.ndarray
+) -> tuple[dict[str, Errors | None], dict[str, Any]]:
+    """Errors, and their figures, of every plain answer on the frames ``test``, from the frames ``train`` (``held`` to choose by)."""
+    found: dict[str, list[Errors]] = {name: [] for name in ("rest", "mean_pose", "nearest", "ridge", "classical_rest", "classical_mean")}
+    mean = training.mean_pose(samples, train) if len(train) else None
+    model = baselines.fit_ridge(rig, samples, train, held[:: max(1, len(held) // 500)]) if len(train) else None
+    spaced = test[np.linspace(0, len(test) - 1, min(len(test), CLASSICAL_MOST)).round().astype(int)]
+    for rows in chunks(test):
+        truth, _, targets = training.true_batch(rig, samples, rows)
+        found["rest"].append(errors_of(rig, baselines.rest(rig, targets), truth, targets))
+        if mean is not None and model is not None:
+            found["mean_pose"].append(errors_of(rig, baselines.with_root(mean, targets), truth, targets))
+            found["nearest"].append(errors_of(rig, baselines.nearest(rig, samples, train, targets)[0], truth, targets))
+            found["ridge"].append(errors_of(rig, baselines.ridge(rig, model, targets), truth, targets))
+    for rows in chunks(spaced):
+        truth, _, targets = training.true_batch(rig, samples, rows)
+        solved = baselines.classical(rig, baselines.rest(rig, targets), targets)
+        found["classical_rest"].append(errors_of(rig, solved, truth, targets))
+        if mean is not None:
+            solved = baselines.classical(rig, baselines.with_root(mean, targets), targets)
+            found["classical_mean"].append(errors_of(rig, solved, truth, targets))
+    errors = {name: join(parts) if parts else None for name, parts in found.items()}
+    return errors, {name: None if e is None else e.figures() for name, e in errors.items()}
+
+
+def without_context(net: Network, samples: Samples, rows: np.ndarray) -> Errors:
+    """Errors with the ground, phase and task inputs set to zero after standardisation: what knowing them is worth."""
+    rig = net.skeleton
+    columns = net.layout.columns(rig)
+    blind = np.concatenate([columns["ground"], columns["phase"], columns["task"]])
+    out = []
+    for part in chunks(rows):
+        truth, _, targets = training.true_batch(rig, samples, part)
+        inputs = features(net.layout, rig, targets)
+        inputs[:, blind] = net.mean[blind]
+        rot, shift = decode(net.layout, rig, forward(net, inputs), targets.root)
+        out.append(errors_of(rig, rot, truth, targets, shift))
+    return join(out)
+
+
+def chunks(rows: np.ndarray) -> Iterator[np.ndarray]:
+    """``rows`` in pieces of the size NumPy likes."""
+    for at in range(0, len(rows), training.CHUNK):
+        yield rows[at : at + training.CHUNK]
+
+
+ROWS = (
+    ("rest", "rest pose"),
+    ("mean_pose", "mean pose"),
+    ("nearest", "nearest training frame"),
+    ("ridge", "ridge regression"),
+    ("classical_rest", "classical solver from rest pose"),
+    ("classical_mean", "classical solver from mean pose"),
+)
+
+
+def text(figures: dict[str, Any], split: str) -> list[str]:
+    """The suite and the card as lines for a terminal, a panel's text block or a log."""
+    lines = []
+    for test in figures["tests"]:
+        sign = "<" if test["name"] not in ("Follow", "Consistency") else (">=" if test["name"] == "Follow" else "=")
+        lines.append(
+            f"{'PASS' if test['passed'] else 'FAIL'}  {test['name']:<19} {test['score']:8.4f}  ({sign} {test['threshold']:g})  {test['sentence']}"
+        )
+    passed = sum(test["passed"] for test in figures["tests"])
+    lines += [f"{passed} of {len(figures['tests'])} tests passed", ""]
+    samples = figures["samples"]
+    leaky = ", LEAKY: neighbours of training frames" if split == "frame" else ""
+    lines.append(f"On {samples['test']} frames never trained on (split {split}{leaky}):")
+    lines.append(f"{'':34}{'effector mm':>20}{'joints':>10}{'rotation':>10}")
+    lines.append(f"{'':34}{'mean':>10}{'p95':>10}{'MPJPE mm':>10}{'degrees':>10}")
+    lines.append(_row("network alone", figures["holdout"]))
+    if "refined" in figures:
+        share = figures["refined"]["share_below_1mm"] * 100
+        lines.append(_row("network + 3 exact steps", figures["refined"]) + f"   {share:.1f} % of poses with all targets within 1 mm")
+    if figures.get("without_context"):
+        lines.append(_row("network, ground/phase/task zeroed", figures["without_context"]))
+    lines += [_row(label, figures["baselines"][name]) for name, label in ROWS]
+    return lines
+
+
+def _row(label: str, figures: dict[str, Any] | None) -> str:
+    if figures is None:
+        return f"{label:<34}  (needs training frames in this data)"
+    effector = figures["effector_mm"]
+    return f"{label:<34}{effector['mean']:10.2f}{effector['p95']:10.2f}{figures['mpjpe_mm']:10.2f}{figures['rotation_deg']:10.2f}"
