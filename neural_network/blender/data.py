@@ -19,17 +19,12 @@ import numpy as np
 from .. import dataset, rotations
 from ..dataset import PoseSet
 from . import actions as blender_actions
+from . import runtime
 from .rig import Rig, metres, read
+from .runtime import CHANNELS
 
 PATHS = ("auto", "fast", "evaluated")
 FPS_KEY = "neural_ik_fps"  # custom property of an action: its own frame rate, where it differs from the scene's
-CHANNELS = {
-    "location": 3,
-    "rotation_quaternion": 4,
-    "rotation_euler": 3,
-    "rotation_axis_angle": 4,
-    "scale": 3,
-}
 OBJECT_CHANNELS = (*CHANNELS, "delta_location", "delta_rotation_euler", "delta_rotation_quaternion", "delta_scale")
 AT_REST = {
     "location": (0.0, 0, 0),
@@ -271,7 +266,7 @@ def _why_evaluated(ob: bpy.types.Object, rig: Rig) -> str:
         live = [c.name for c in pb.constraints if not c.mute]
         if live:
             return f"{pb.name} has the constraint {live[0]}"
-        if not pb.bone.use_inherit_rotation or not pb.bone.use_local_location:
+        if not rig.plain[i]:
             return f"{pb.name} does not inherit its parent's rotation as usual"
     for holder in (ob, ob.data):
         data = holder.animation_data
@@ -426,27 +421,10 @@ def _evaluated(
         yield i + 1
     if not np.isfinite(poses).all():
         raise ValueError(f"{take.name}: Blender evaluates {ob.name} to poses that are not numbers")
-    turned = _orthonormal(worlds[:, None, :3, :3] @ _orthonormal(poses[..., :3, :3].astype(np.float64)))
-    rest = rig.skeleton.rest_arm[:, :3, :3]
-    rot = np.empty((len(frames), rig.skeleton.count, 3), np.float32)
-    rot[:, 0] = _root_basis(rig, turned[:, 0])
-    parents = rig.skeleton.parents[1:]
-    step = rest[parents].transpose(0, 2, 1) @ rest[1:]
-    local = turned[:, parents].transpose(0, 1, 3, 2) @ turned[:, 1:]
-    rot[:, 1:] = rotations.axis_angle_from_matrix(step.transpose(0, 2, 1) @ local)
+    turned = runtime.orthonormal(worlds[:, None, :3, :3] @ runtime.orthonormal(poses[..., :3, :3].astype(np.float64)))
+    rot = runtime.local_rotations(rig, turned)
     heads = np.einsum("fab,fb->fa", worlds[:, :3, :3], poses[:, 0, :3, 3]) + worlds[:, :3, 3]
     return rot, (heads - kept.location) * metres(ob)
-
-
-def _orthonormal(matrix: np.ndarray) -> np.ndarray:
-    """Matrices (..., 3, 3) without the scale of their columns; Y, along the bone, is kept where they shear."""
-    y = _unit(matrix[..., 1])
-    z = _unit(np.cross(matrix[..., 0], y))
-    return np.stack([np.cross(y, z), y, z], axis=-1)
-
-
-def _unit(vector: np.ndarray) -> np.ndarray:
-    return vector / np.maximum(np.linalg.norm(vector, axis=-1, keepdims=True), 1e-20)
 
 
 class _Kept:
@@ -474,7 +452,7 @@ class _Kept:
                 for name in ("use_nla", "action_influence", "action_blend_type", "action_extrapolation")
             }
             self.action = data.action, data.action_slot if blender_actions.SLOTTED else None
-        self.pose = _pose_values(ob)
+        self.pose = runtime.snapshot(ob)
         self.pose_position = ob.data.pose_position
         self.others: dict[tuple[str, int], Any] = {}
         for take in takes:
@@ -501,7 +479,7 @@ class _Kept:
     def play(self, take: _Take) -> None:
         """Let a take alone move the rig, from rest."""
         data = self.ob.animation_data or self.ob.animation_data_create()
-        _set_pose_values(self.ob, {name: np.tile(value, len(self.rig.bones)) for name, value in AT_REST.items()})
+        runtime.restore(self.ob, {name: np.tile(value, len(self.rig.bones)) for name, value in AT_REST.items()})
         self._put_others_back()
         if take.action is None:
             blender_actions.assign(data, None, None)
@@ -536,8 +514,7 @@ class _Kept:
                 other.modifiers[modifier].show_viewport = True
         with contextlib.suppress(ReferenceError):
             self.scene.frame_set(self.frame[0], subframe=self.frame[1])
-            _set_pose_values(self.ob, self.pose)  # a pose that was not keyed survives too
-            self.ob.update_tag(refresh={"OBJECT", "DATA"})
+            runtime.restore(self.ob, self.pose)  # a pose that was not keyed survives too
             for layer in self.scene.view_layers:
                 layer.update()
         for action in self.copies:
@@ -564,19 +541,6 @@ def _set_at(ob: bpy.types.Object, path: str, component: int, value: Any) -> None
         current[component] = value
     else:
         setattr(owner, name, value)
-
-
-def _pose_values(ob: bpy.types.Object) -> dict[str, np.ndarray]:
-    bones = ob.pose.bones
-    values = {name: np.empty(len(bones) * size, np.float32) for name, size in CHANNELS.items()}
-    for name, array in values.items():
-        bones.foreach_get(name, array)
-    return values
-
-
-def _set_pose_values(ob: bpy.types.Object, values: dict[str, np.ndarray]) -> None:
-    for name, array in values.items():
-        ob.pose.bones.foreach_set(name, np.ascontiguousarray(array, np.float32))
 
 
 def _stay(rig: Rig, root: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,14 @@ import bpy
 from bpy.props import BoolProperty, EnumProperty, FloatProperty, IntProperty, StringProperty
 
 from .. import dataset, network
+from .. import tests as suite
 from ..skeleton import SkeletonMismatch
 from . import data, demo, jobs, memory, rig, trainer
 from .data import Progress
+from .memory import Line
 
 REPORT = "Neural IK Tests"  # the text block
+CARD_PARTS = 7  # that the card comes in, for the progress bar
 
 
 def no_character(context: bpy.types.Context) -> str:
@@ -105,6 +108,62 @@ def load_weights(path: Path, shipped: bool) -> str:
     keep.trained = "" if shipped else memory.written(path)
     jobs.redraw()
     return f"Weights for {loaded.skeleton.count} bones ({keep.network_from})"
+
+
+class NEURAL_IK_OT_run_tests(jobs.Pumped, _Button, bpy.types.Operator):
+    """Test the weights in memory on poses that they never saw: five tests, and the honest card"""
+
+    bl_idname = "neural_ik.run_tests"
+    bl_label = "Run Tests"
+    bl_options = {"REGISTER"}
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """Something to test, or to test on, is missing."""
+        if memory.memory.network is None:
+            return "no weights in memory: Load Weights or Train first"
+        return "" if memory.memory.poses is not None else "no poses in memory: Load Saved Data first"
+
+    def work(self, context: bpy.types.Context) -> Generator[Progress, None, Any]:
+        """Find out what was never seen, then test on it, figure by figure."""
+        net, poses = memory.memory.network, memory.memory.poses
+        assert net is not None  # see why_not
+        assert poses is not None
+        return self._figures(suite.card(net, poses, suite.parts_for(net, poses)))
+
+    def _figures(self, card: Iterator[tuple[str, Any]]) -> Generator[Progress, None, dict[str, Any]]:
+        figures: dict[str, Any] = {}
+        for name, value in card:
+            figures[name] = value
+            yield Progress(len(figures), CARD_PARTS, name.replace("_", " "))
+        return figures
+
+    def finish(self, context: bpy.types.Context, result: dict[str, Any]) -> str:
+        """Into the panel and the text block; tests that fail are an error, so that scripts notice."""
+        keep = memory.memory
+        assert keep.network is not None
+        lines = suite.text(result, keep.network.meta.get("data", {}).get("split", "unknown"))
+        block = bpy.data.texts.get(REPORT) or bpy.data.texts.new(REPORT)
+        block.from_string("\n".join(lines) + "\n")
+        print("\n".join(lines))
+        keep.results = tuple(
+            Line(f"{test['name']}: {test['score']:.3f} ({test['threshold']:g})", test["passed"])
+            for test in result["tests"]
+        )
+        keep.results += tuple(Line(text) for text in _card_lines(result))
+        failed = [test["name"] for test in result["tests"] if not test["passed"]]
+        if failed:
+            raise ValueError(f"{len(failed)} of {len(result['tests'])} tests failed: {', '.join(failed)}")
+        return f"All {len(result['tests'])} tests pass; details in the text block {REPORT}"
+
+
+def _card_lines(figures: dict[str, Any]) -> list[str]:
+    """The card in a few lines: effector error on unseen poses, alone, refined, and what it must beat."""
+    rows = [("Network", figures["holdout"]), ("+ 3 exact steps", figures.get("refined"))]
+    rows += [("Nearest frame", figures["baselines"]["nearest"]), ("Ridge", figures["baselines"]["ridge"])]
+    found = [(label, values["effector_mm"]) for label, values in rows if values is not None]
+    lines = [f"{figures['samples']['test']} unseen poses, effector error:"]
+    return lines + [f"{label}: {mm['mean']:.1f} mm, p95 {mm['p95']:.1f}" for label, mm in found]
 
 
 class NEURAL_IK_OT_extract_data(jobs.Pumped, _Button, bpy.types.Operator):
@@ -416,6 +475,7 @@ class NEURAL_IK_OT_add_demo_character(_Button, bpy.types.Operator):
 _classes = (
     NEURAL_IK_OT_load_data,
     NEURAL_IK_OT_load_weights,
+    NEURAL_IK_OT_run_tests,
     NEURAL_IK_OT_extract_data,
     NEURAL_IK_OT_save_data,
     NEURAL_IK_OT_show_path,

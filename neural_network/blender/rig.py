@@ -37,6 +37,8 @@ class Rig:
     """(N) rotation modes."""
     connected: tuple[bool, ...]
     """(N) whether the bone is connected to its parent: Blender then ignores its location."""
+    plain: tuple[bool, ...]
+    """(N) whether the bone takes part in its parent's movement as bones usually do."""
     index: np.ndarray
     """(J) where the skeleton's bones stand among all."""
     turn: np.ndarray
@@ -45,6 +47,12 @@ class Rig:
     """Metres in one unit of object space."""
     notes: tuple[str, ...] = ()
     """What a person should know, one sentence each."""
+
+    @property
+    def simple(self) -> bool:
+        """Whether controlled bones hang directly on each other and move as usual: rot_local is then Blender's basis."""
+        direct = [-1, *self.index[self.skeleton.parents[1:]].tolist()]
+        return self.parents[self.index].tolist() == direct and all(self.plain[b] for b in self.index)
 
     @property
     def needed(self) -> list[int]:
@@ -117,7 +125,8 @@ def read(ob: bpy.types.Object) -> Rig:
     )
     modes = tuple(pb.rotation_mode for pb in bones)
     connected = tuple(pb.bone.use_connect for pb in bones)
-    return Rig(skeleton, names, parents, rest, modes, connected, index, turn, unit, tuple(notes))
+    plain = tuple(_plain(pb.bone) for pb in bones)
+    return Rig(skeleton, names, parents, rest, modes, connected, plain, index, turn, unit, tuple(notes))
 
 
 def placement(ob: bpy.types.Object) -> tuple[np.ndarray, float]:
@@ -144,6 +153,10 @@ def metres(ob: bpy.types.Object) -> float:
     scene = next((s for s in ob.users_scene if s == bpy.context.scene), None) or bpy.context.scene
     settings = scene.unit_settings
     return float(settings.scale_length) if settings.system != "NONE" else 1.0
+
+
+def _plain(bone: bpy.types.Bone) -> bool:
+    return bone.use_inherit_rotation and bone.use_local_location and bone.inherit_scale != "NONE_LEGACY"
 
 
 def _controlled(

@@ -53,6 +53,7 @@ def test_every_operator_and_panel_is_there_and_all_leave_without_a_trace(extensi
     for name in (
         "load_data",
         "load_weights",
+        "run_tests",
         "extract_data",
         "save_data",
         "show_path",
