@@ -51,7 +51,7 @@ def add_import(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "import",
         help="motion files or folders of them to training data",
-        description="Read BVH and ASF/AMC files, clean them and write training data. One bad file never stops the rest, "
+        description="Read BVH and ASF/AMC files, clean them and write training data. No bad file stops the rest, "
         "a run that was interrupted goes on where it stopped.",
         epilog="Several skeletons in one call give one file each, DATA-CLIP.npz, named after its first clip. "
         "Exit code 0: something was written; 2: bad input, or no file gave a clip; 130: stopped by Ctrl-C.",

@@ -81,9 +81,7 @@ def fit_ridge(skeleton: Skeleton, samples: Samples, rows: np.ndarray, held: np.n
     gram, right = x.T @ x / len(rows), x.T @ y / len(rows)
     penalty = np.eye(len(gram))
     penalty[-1, -1] = 1e-9
-    found = [
-        Ridge(mean, deviation, np.linalg.solve(gram + strength * penalty, right)) for strength in RIDGE_STRENGTHS
-    ]
+    found = [Ridge(mean, deviation, np.linalg.solve(gram + strength * penalty, right)) for strength in RIDGE_STRENGTHS]
     if not len(held):
         return found[1]
     _, _, targets = training.true_batch(skeleton, samples, held)

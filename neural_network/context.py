@@ -224,9 +224,7 @@ def targets_of(
     rest = (skeleton.foot_rest / skeleton.leg_length).astype(heads.dtype)
     above = np.minimum(heads[2, feet] - rest[:, :1], heads[2, toes] - rest[:, 1:])
     heights = above - above.min(axis=0) + low if len(feet) else above
-    return Targets(
-        heads[:, bones], turned[:, :, bones], turned[:, :, 0], heights, grounded.T, desired.T, phase, task
-    )
+    return Targets(heads[:, bones], turned[:, :, bones], turned[:, :, 0], heights, grounded.T, desired.T, phase, task)
 
 
 def features(layout: Layout, skeleton: Skeleton, targets: Targets) -> np.ndarray:
@@ -265,7 +263,9 @@ def features(layout: Layout, skeleton: Skeleton, targets: Targets) -> np.ndarray
     return out.T
 
 
-def decode(layout: Layout, skeleton: Skeleton, outputs: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+def decode(
+    layout: Layout, skeleton: Skeleton, outputs: np.ndarray, root: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Outputs (N, layout.output_count) to core rotations (3, J, N) [rad] and, with a free root, its shift (3, N) [leg lengths].
 
     The Hips' rotation is the given ``root`` (3, 3, N), whatever the network says of it; with a free root the three outputs

@@ -35,7 +35,9 @@ def forward_matrices(
         offsets = skeleton.offsets
     if offsets.ndim == 2:
         offsets = offsets.T[:, :, None]
-    local = np.empty((3, 4, *turns.shape[2:]), turns.dtype)  # rotation and offset side by side: one product carries both
+    local = np.empty(
+        (3, 4, *turns.shape[2:]), turns.dtype
+    )  # rotation and offset side by side: one product carries both
     local[:, :3] = turns
     local[:, 3] = offsets
     out = np.empty_like(local)

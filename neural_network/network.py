@@ -178,7 +178,9 @@ def load(path: str | os.PathLike[str]) -> Network:
     """
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"no weights at {path}: train first (python standalone_trainer.py), or choose another file")
+        raise FileNotFoundError(
+            f"no weights at {path}: train first (python standalone_trainer.py), or choose another file"
+        )
     if path.stat().st_size == 0:
         raise ValueError(f"{path.name}: expected weights (best.npy), got an empty file")
     try:

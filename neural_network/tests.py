@@ -8,7 +8,7 @@ answers that it must beat. Figures are in metres or millimetres of mean Euclidea
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -120,7 +120,9 @@ def describe_split(poses: PoseSet, parts: np.ndarray, kind: str) -> dict[str, An
     for c, name in enumerate(poses.clip_names):
         own = parts[poses.rows(c)]
         ends = np.flatnonzero(np.diff(own, append=-1)) + 1
-        runs = [[int(end - start), int(own[start])] for start, end in zip([0, *ends[:-1]], ends, strict=True) if end > start]
+        runs = [
+            [int(end - start), int(own[start])] for start, end in zip([0, *ends[:-1]], ends, strict=True) if end > start
+        ]
         clips.append({"name": name, "hash": poses.clip_hash(c), "parts": runs})
     return {"hash": poses.content_hash(), "split": kind, "clips": clips}
 
@@ -133,11 +135,25 @@ def suite(net: Network, samples: Samples, rows: np.ndarray, poses: PoseSet) -> l
     found = errors_of(rig, *_aligned(net, truth, targets))
     score = float(found.effector.mean())
     results = [
-        Result("Holdout (FK)", score < HOLDOUT_MOST, score, HOLDOUT_MOST, f"mean effector error {score * 1000:.1f} mm on the test part")
+        Result(
+            "Holdout (FK)",
+            score < HOLDOUT_MOST,
+            score,
+            HOLDOUT_MOST,
+            f"mean effector error {score * 1000:.1f} mm on the test part",
+        )
     ]
     halfway = _halfway(rig, samples, rows, poses)
     if halfway is None:
-        results.append(Result("Interpolation (FK)", False, float("nan"), INTERPOLATION_MOST, "no two test poses of one clip to go between"))
+        results.append(
+            Result(
+                "Interpolation (FK)",
+                False,
+                float("nan"),
+                INTERPOLATION_MOST,
+                "no two test poses of one clip to go between",
+            )
+        )
     else:
         score = float(errors_of(rig, *_aligned(net, *halfway)).effector.mean())
         results.append(
@@ -186,7 +202,14 @@ def _follow(
     shaken[:, 1:] += rng.standard_normal(shaken[:, 1:].shape).astype(np.float32) * FOLLOW_NOISE
     turned, heads = fk.forward_components(rig, shaken, rig.offsets / rig.leg_length)
     asked = targets_of(
-        rig, turned, heads, samples.low[rows], samples.grounded[rows], samples.desired[rows], samples.phase[rows], samples.task[rows]
+        rig,
+        turned,
+        heads,
+        samples.low[rows],
+        samples.grounded[rows],
+        samples.desired[rows],
+        samples.phase[rows],
+        samples.task[rows],
     )
     answer, _ = _heads(net, forward(net, features(net.layout, rig, asked)), asked)
     should = asked.positions - targets.positions
@@ -234,44 +257,85 @@ def _heads(net: Network, outputs: np.ndarray, targets: Targets) -> tuple[np.ndar
     return (heads if shift is None else heads + shift[:, None]), rot
 
 
-def card(net: Network, poses: PoseSet, parts: np.ndarray) -> Iterator[tuple[str, Any]]:
-    """The honest card: yields (name, figures) pairs as they are ready; collect them with ``dict``.
+@dataclass(frozen=True)
+class Measured:
+    """Everything the card says of one network on one test part, frame by frame, so that folds can be pooled."""
 
-    Names: ``samples``, ``tests``, ``holdout``, ``refined``, ``baselines``, ``without_context``, ``clips``. Nothing that the
-    network was trained on is scored. Baselines that need training frames are None where this data has none.
-    """
+    samples: dict[str, int]
+    tests: list[Result]
+    errors: dict[str, Errors | None]
+    """holdout, refined, without_context and the baselines; None where this data has no training frames for one."""
+    clip: np.ndarray
+    """(N) clip of each test frame."""
+
+
+def measure(net: Network, poses: PoseSet, parts: np.ndarray, samples: Samples | None = None) -> Measured:
+    """Score a network on the frames that ``parts`` marks TEST; TRAIN and VALIDATION frames serve the baselines only."""
     rig = net.skeleton
-    samples = prepare(poses)
-    test, train = np.flatnonzero(parts == TEST), np.flatnonzero(parts == TRAIN)
-    held = np.flatnonzero(parts == VALIDATION)
-    yield "samples", {"train": len(train), "validation": len(held), "test": len(test)}
-    yield "tests", [vars(r) for r in suite(net, samples, test, poses)]
+    samples = prepare(poses) if samples is None else samples
+    train, held, test = (np.flatnonzero(parts == part) for part in (TRAIN, VALIDATION, TEST))
     own, refined = [], []
     for rows in chunks(test):
         truth, _, targets = training.true_batch(rig, samples, rows)
-        rot, truth, targets, shift = _aligned(net, truth, targets)
+        rot, shift = training.predict(net, targets)
         own.append(errors_of(rig, rot, truth, targets, shift))
         wish = refinement.Wish(targets.positions, targets.turned)
         done = refinement.refine(rig, rot, wish, REFINE_STEPS, shift=shift, free_root=shift is not None)
         refined.append(errors_of(rig, done.rot, truth, targets, done.shift))
-    whole = join(own)
-    yield "holdout", whole.figures()
-    after = join(refined)
-    yield "refined", {**after.figures(), "share_below_1mm": float((after.effector.max(axis=0) < 1e-3).mean())}
-    yield "baselines", baseline_errors(rig, samples, train, held, test)[1]
-    yield "without_context", without_context(net, samples, test).figures()
-    yield "clips", {
-        name: float(whole.effector[:, poses.clip[test] == c].mean() * 1000)
-        for c, name in enumerate(poses.clip_names)
-        if np.any(poses.clip[test] == c)
+    errors: dict[str, Errors | None] = {"holdout": join(own), "refined": join(refined)}
+    errors["without_context"] = without_context(net, samples, test)
+    errors.update(baseline_errors(rig, samples, train, held, test))
+    counts = {"train": len(train), "validation": len(held), "test": len(test)}
+    return Measured(counts, suite(net, samples, test, poses), errors, poses.clip[test])
+
+
+def figures(measured: list[Measured], poses: PoseSet, split: str) -> dict[str, Any]:
+    """The card as plain JSON values, pooled over all test frames of several folds (usually one).
+
+    A pooled test shows the fold that did worst, and passes where every fold passes.
+    """
+    pooled: dict[str, Errors | None] = {}
+    for name in measured[0].errors:
+        found = [m.errors[name] for m in measured]
+        pooled[name] = join([e for e in found if e is not None]) if all(e is not None for e in found) else None
+    worst = []
+    for results in zip(*(m.tests for m in measured), strict=True):
+        low = results[0].name == "Follow"  # the one test where more is better
+        worst.append((min if low else max)(results, key=lambda r: r.score))
+        worst[-1] = replace(worst[-1], passed=all(r.passed for r in results))
+    holdout, refined = pooled["holdout"], pooled["refined"]
+    assert holdout is not None and refined is not None
+    clip = np.concatenate([m.clip for m in measured])
+    samples: dict[str, Any] = {k: round(np.mean([m.samples[k] for m in measured])) for k in ("train", "validation")}
+    samples.update(test=sum(m.samples["test"] for m in measured), split=split)
+    if len(measured) > 1:
+        samples["folds"] = len(measured)
+    return {
+        "samples": samples,
+        "holdout": holdout.figures(),
+        "refined": {**refined.figures(), "share_below_1mm": float((refined.effector.max(axis=0) < 1e-3).mean())},
+        "without_context": _figures(pooled["without_context"]),
+        "baselines": {name: _figures(pooled[name]) for name, _ in ROWS},
+        "clips": {
+            name: float(holdout.effector[:, clip == c].mean() * 1000)
+            for c, name in enumerate(poses.clip_names)
+            if np.any(clip == c)
+        },
+        "tests": [vars(r) for r in worst],
     }
+
+
+def _figures(errors: Errors | None) -> dict[str, Any] | None:
+    return None if errors is None else errors.figures()
 
 
 def baseline_errors(
     rig: Skeleton, samples: Samples, train: np.ndarray, held: np.ndarray, test: np.ndarray
-) -> tuple[dict[str, Errors | None], dict[str, Any]]:
-    """Errors, and their figures, of every plain answer on the frames ``test``, from the frames ``train`` (``held`` to choose by)."""
-    found: dict[str, list[Errors]] = {name: [] for name in ("rest", "mean_pose", "nearest", "ridge", "classical_rest", "classical_mean")}
+) -> dict[str, Errors | None]:
+    """Errors of every plain answer on the frames ``test``, from the frames ``train`` (``held`` to choose by)."""
+    found: dict[str, list[Errors]] = {
+        name: [] for name in ("rest", "mean_pose", "nearest", "ridge", "classical_rest", "classical_mean")
+    }
     mean = training.mean_pose(samples, train) if len(train) else None
     model = baselines.fit_ridge(rig, samples, train, held[:: max(1, len(held) // 500)]) if len(train) else None
     spaced = test[np.linspace(0, len(test) - 1, min(len(test), CLASSICAL_MOST)).round().astype(int)]
@@ -289,8 +353,7 @@ def baseline_errors(
         if mean is not None:
             solved = baselines.classical(rig, baselines.with_root(mean, targets), targets)
             found["classical_mean"].append(errors_of(rig, solved, truth, targets))
-    errors = {name: join(parts) if parts else None for name, parts in found.items()}
-    return errors, {name: None if e is None else e.figures() for name, e in errors.items()}
+    return {name: join(parts) if parts else None for name, parts in found.items()}
 
 
 def without_context(net: Network, samples: Samples, rows: np.ndarray) -> Errors:
@@ -324,28 +387,32 @@ ROWS = (
 )
 
 
-def text(figures: dict[str, Any], split: str) -> list[str]:
+def text(card: dict[str, Any]) -> list[str]:
     """The suite and the card as lines for a terminal, a panel's text block or a log."""
+    signs = {"Follow": ">=", "Consistency": "="}
     lines = []
-    for test in figures["tests"]:
-        sign = "<" if test["name"] not in ("Follow", "Consistency") else (">=" if test["name"] == "Follow" else "=")
-        lines.append(
-            f"{'PASS' if test['passed'] else 'FAIL'}  {test['name']:<19} {test['score']:8.4f}  ({sign} {test['threshold']:g})  {test['sentence']}"
-        )
-    passed = sum(test["passed"] for test in figures["tests"])
-    lines += [f"{passed} of {len(figures['tests'])} tests passed", ""]
-    samples = figures["samples"]
-    leaky = ", LEAKY: neighbours of training frames" if split == "frame" else ""
-    lines.append(f"On {samples['test']} frames never trained on (split {split}{leaky}):")
-    lines.append(f"{'':34}{'effector mm':>20}{'joints':>10}{'rotation':>10}")
+    for test in card["tests"]:
+        bound = f"({signs.get(test['name'], '<')} {test['threshold']:g})"
+        verdict = "PASS" if test["passed"] else "FAIL"
+        lines.append(f"{verdict}  {test['name']:<19}{test['score']:8.4f}  {bound:<9} {test['sentence']}")
+    passed = sum(test["passed"] for test in card["tests"])
+    lines += [f"{passed} of {len(card['tests'])} tests passed", ""]
+    return lines + table(card)
+
+
+def table(card: dict[str, Any]) -> list[str]:
+    """The card's figures as lines: the network before and after refinement, and every baseline."""
+    samples = card["samples"]
+    split = samples["split"] + (", LEAKY: neighbours of training frames" if samples["split"] == "frame" else "")
+    folds = f", {samples['folds']} folds pooled" if "folds" in samples else ""
+    lines = [f"On {samples['test']} frames never trained on (split {split}{folds}):"]
+    lines.append(f"{'':34}{'effector error mm':>20}{'joints':>10}{'rotation':>10}")
     lines.append(f"{'':34}{'mean':>10}{'p95':>10}{'MPJPE mm':>10}{'degrees':>10}")
-    lines.append(_row("network alone", figures["holdout"]))
-    if "refined" in figures:
-        share = figures["refined"]["share_below_1mm"] * 100
-        lines.append(_row("network + 3 exact steps", figures["refined"]) + f"   {share:.1f} % of poses with all targets within 1 mm")
-    if figures.get("without_context"):
-        lines.append(_row("network, ground/phase/task zeroed", figures["without_context"]))
-    lines += [_row(label, figures["baselines"][name]) for name, label in ROWS]
+    lines.append(_row("network alone", card["holdout"]))
+    share = card["refined"]["share_below_1mm"] * 100
+    lines.append(_row("network + 3 exact steps", card["refined"]) + f"   {share:.1f} % with all targets within 1 mm")
+    lines.append(_row("network, ground/phase/task zeroed", card["without_context"]))
+    lines += [_row(label, card["baselines"][name]) for name, label in ROWS]
     return lines
 
 
@@ -353,4 +420,5 @@ def _row(label: str, figures: dict[str, Any] | None) -> str:
     if figures is None:
         return f"{label:<34}  (needs training frames in this data)"
     effector = figures["effector_mm"]
-    return f"{label:<34}{effector['mean']:10.2f}{effector['p95']:10.2f}{figures['mpjpe_mm']:10.2f}{figures['rotation_deg']:10.2f}"
+    numbers = (effector["mean"], effector["p95"], figures["mpjpe_mm"], figures["rotation_deg"])
+    return f"{label:<34}" + "".join(f"{n:10.2f}" for n in numbers)

@@ -141,7 +141,9 @@ def train(
             if len(picked) < 2:
                 continue
             within = (at / len(order)) / config.epochs if not config.time_limit else 0.0
-            lr = config.lr * (config.lr_end + (1 - config.lr_end) * 0.5 * (1 + np.cos(np.pi * min(1.0, share + within))))
+            lr = config.lr * (
+                config.lr_end + (1 - config.lr_end) * 0.5 * (1 + np.cos(np.pi * min(1.0, share + within)))
+            )
             batch = draw(skeleton, layout, samples, rows, picked, config, groups, rng)
             x = (features(layout, skeleton, batch.targets) - net.mean) / net.deviation
             activations = network.forward_layers(stack, x)
@@ -174,12 +176,32 @@ def train(
         spent = time.process_time() - began
         history = (*history, (mean_fk, validation))
         state = State(
-            parameters, average, first, second, best, step, epoch, best_epoch, best_value, spent, rng.bit_generator.state, history
+            parameters,
+            average,
+            first,
+            second,
+            best,
+            step,
+            epoch,
+            best_epoch,
+            best_value,
+            spent,
+            rng.bit_generator.state,
+            history,
         )
         share = _share(config, epoch, spent)
         over = epoch - best_epoch >= config.patience
         yield Epoch(
-            epoch, config.epochs, 1.0 if over else share, mean_fk, validation, better, best_value, best_epoch, step * config.batch_size, state
+            epoch,
+            config.epochs,
+            1.0 if over else share,
+            mean_fk,
+            validation,
+            better,
+            best_value,
+            best_epoch,
+            step * config.batch_size,
+            state,
         )
         if over or share >= 1:
             return
@@ -201,7 +223,14 @@ def begin(skeleton: Skeleton, samples: Samples, rows: np.ndarray, config: Traini
     return network.init(skeleton, layout, config.hidden, np.concatenate(inputs), mean_output, rng)
 
 
-def finish(skeleton: Skeleton, samples: Samples, parts: np.ndarray, config: Training, state: State, start: Network | None = None) -> Network:
+def finish(
+    skeleton: Skeleton,
+    samples: Samples,
+    parts: np.ndarray,
+    config: Training,
+    state: State,
+    start: Network | None = None,
+) -> Network:
     """The best network of a training whose last state is ``state``; the rest as it was given to :func:`train`."""
     net = begin(skeleton, samples, np.flatnonzero(parts == TRAIN), config) if start is None else start
     return replace(net, skeleton=skeleton, parameters=state.best.copy(), meta={})
@@ -253,9 +282,9 @@ def draw(
 ) -> Batch:
     """The frames ``picked``, augmented, with the targets they then meet.
 
-    Pose-mix: with probability ``config.mix`` each limb comes from another training pose (one of ``rows``), and every joint
-    but the Hips gets noise of a strength drawn up to ``config.joint_noise``; targets are recomputed by forward kinematics,
-    so that every sample stays true.
+    Pose-mix: with probability ``config.mix`` each limb comes from another training pose (one of ``rows``), likewise phase and
+    task, and every joint but the Hips gets noise of a strength drawn up to ``config.joint_noise``; targets are recomputed by
+    forward kinematics, so that every sample stays true.
     """
     count = len(picked)
     rot = samples.rot[picked]
@@ -266,7 +295,16 @@ def draw(
             donors = rows[rng.integers(0, len(rows), len(swap))]
             rot[swap[:, None], group] = samples.rot[donors[:, None], group]
             if skeleton.feet and skeleton.feet[0] in group:
-                low[swap], grounded[swap], desired[swap] = samples.low[donors], samples.grounded[donors], samples.desired[donors]
+                low[swap], grounded[swap], desired[swap] = (
+                    samples.low[donors],
+                    samples.grounded[donors],
+                    samples.desired[donors],
+                )
+    phase, task = samples.phase[picked], samples.task[picked]
+    if config.mix:  # what the clip says of a pose is a hint, never the reason for it
+        swap = np.flatnonzero(rng.random(count) < config.mix)
+        donors = rows[rng.integers(0, len(rows), len(swap))]
+        phase[swap], task[swap] = samples.phase[donors], samples.task[donors]
     truth = components(rot)
     if config.joint_noise and config.mix:
         strength = rng.random(count, dtype=np.float32) * np.float32(config.joint_noise / np.sqrt(3))
@@ -277,7 +315,7 @@ def draw(
         offsets = random_proportions(skeleton, config.proportions, count, rng)
         own = offsets
     turned, heads = fk.forward_components(skeleton, truth, own)
-    targets = targets_of(skeleton, turned, heads, low, grounded, desired, samples.phase[picked], samples.task[picked])
+    targets = targets_of(skeleton, turned, heads, low, grounded, desired, phase, task)
     if layout.mask:
         targets = replace(targets, given=random_mask(len(skeleton.effectors), count, config.drop_effectors, rng))
     shift = None
@@ -352,7 +390,9 @@ def random_proportions(skeleton: Skeleton, spread: float, count: int, rng: np.ra
     return offsets / (np.mean(legs, axis=0) if legs else 1)
 
 
-def _alike(skeleton: Skeleton, group: np.ndarray, partner: np.ndarray, rng: np.random.Generator, count: int) -> np.ndarray:
+def _alike(
+    skeleton: Skeleton, group: np.ndarray, partner: np.ndarray, rng: np.random.Generator, count: int
+) -> np.ndarray:
     del skeleton, group, partner
     return rng.uniform(-1, 1, count).astype(np.float32)
 
@@ -369,15 +409,28 @@ def mirrored_bones(skeleton: Skeleton) -> np.ndarray:
 
 def predict(net: Network, targets: Targets) -> tuple[np.ndarray, np.ndarray | None]:
     """The network's pose for ``targets``: core rotations (3, J, N), and the root's shift (3, N) [leg lengths] if it is free."""
-    return decode(net.layout, net.skeleton, network.forward(net, features(net.layout, net.skeleton, targets)), targets.root)
+    return decode(
+        net.layout, net.skeleton, network.forward(net, features(net.layout, net.skeleton, targets)), targets.root
+    )
 
 
 def true_batch(skeleton: Skeleton, samples: Samples, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, Targets]:
     """The frames ``rows`` as they are: core rotations (3, J, N), heads (3, J, N) [leg lengths] and their targets."""
     truth = components(samples.rot[rows])
     turned, heads = fk.forward_components(skeleton, truth, skeleton.offsets / skeleton.leg_length)
-    return truth, heads, targets_of(
-        skeleton, turned, heads, samples.low[rows], samples.grounded[rows], samples.desired[rows], samples.phase[rows], samples.task[rows]
+    return (
+        truth,
+        heads,
+        targets_of(
+            skeleton,
+            turned,
+            heads,
+            samples.low[rows],
+            samples.grounded[rows],
+            samples.desired[rows],
+            samples.phase[rows],
+            samples.task[rows],
+        ),
     )
 
 

@@ -21,7 +21,8 @@ CORE = REPO / "neural_network"
 LEVELS = (
     ("__main__",),
     ("blender", "live", "formats"),
-    ("solver", "training", "tests"),
+    ("report",),
+    ("solver", "training", "tests", "baselines", "bench"),
     ("refinement", "losses"),
     ("network", "context", "dataset"),
     ("reference_rig",),
