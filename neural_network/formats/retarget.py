@@ -10,20 +10,20 @@ Frames here are armature axes throughout: metres, Z up.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..reference_rig import reference
 from ..rotations import (
     axis_angle_from_matrix,
-    geodesic_angle,
     matrix_from_quaternion,
     rotation_between,
     slerp,
 )
-from ..reference_rig import reference
 from ..skeleton import Skeleton
 from .clip import Clip
 from .roles import ROLE_NAMES, Roles, find_roles
@@ -278,7 +278,7 @@ def _to_t_pose(body: Body, motion: Motion, stand: int, contact: Mapping[str, np.
     posed = np.broadcast_to(np.eye(3), (count, 3, 3)) if stand < 0 else motion.turned[stand]
     heads = body.heads if stand < 0 else motion.heads[stand]
     face = _facing(body, heads[None])[0]
-    turn: dict[str, np.ndarray] = {role: face for role in body.bones}
+    turn: dict[str, np.ndarray] = dict.fromkeys(body.bones, face)
     for side in ("Left", "Right"):
         for chain in _CHAINS:
             before = face
@@ -358,7 +358,7 @@ def _fill_roles(since_t: dict[str, np.ndarray], wanted: Mapping[str, int]) -> di
 def _spread(have: list[np.ndarray], wanted: list[str]) -> dict[str, np.ndarray]:
     """Rotations along a chain that starts at have[0] and ends at have[-1], one for each wanted bone."""
     if len(have) == 1:
-        return {role: have[0] for role in wanted}
+        return dict.fromkeys(wanted, have[0])
     out = {}
     for i, role in enumerate(wanted):
         place = (i + 1) / len(wanted) * (len(have) - 1)
@@ -636,7 +636,7 @@ def _tails(
     for side in ("Left", "Right"):
         for chain in (("Shoulder", "Arm", "ForeArm", "Hand"), ("Thigh", "Shin", "Foot", "ToeBase")):
             present = [bones[side + p] for p in chain if side + p in bones]
-            for j, child in zip(present, present[1:], strict=False):
+            for j, child in itertools.pairwise(present):
                 tails[j] = heads[child]
     return tails
 

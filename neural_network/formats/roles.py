@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+
+from .bone_names import Said, read_names, speaks_of_animal
 
 ROLE_NAMES = (
     *("Hips", "Spine", "Spine1", "Spine2", "NeckLower", "NeckUpper", "Head"),
@@ -50,182 +51,11 @@ class Roles:
         return all(self.bones.get(r) is not None for r in ("Hips", "LeftThigh", "RightThigh", "LeftShin", "RightShin"))
 
 
-# ---- names ----------------------------------------------------------------------------------------------------------
-
-_SIDE = {
-    **dict.fromkeys(("left", "l", "lft", "lt", "lf", "izq", "izquierda", "gauche", "links", "左"), "Left"),
-    **dict.fromkeys(("right", "r", "rgt", "rt", "der", "derecha", "droite", "droit", "rechts", "右"), "Right"),
-}
-# Longest word found in a name wins. A part is a role without its side; "Trunk" and "Neck" stand for any bone of that chain.
-_WORDS: dict[str, dict[str, float]] = {
-    **dict.fromkeys(("hips", "pelvis", "hip", "hüfte", "cadera", "下半身"), {"Hips": 1.0, "Thigh": 0.7}),
-    **dict.fromkeys(("root", "bip", "cog", "センター"), {"Hips": 0.3}),
-    **dict.fromkeys(
-        ("spine", "chest", "abdomen", "torso", "thorax", "upperchest", "upperback", "lowerback"), {"Trunk": 1.0}
-    ),
-    **dict.fromkeys(("back", "ribcage", "waist", "belly", "上半身", "wirbel", "columna"), {"Trunk": 0.8}),
-    **dict.fromkeys(("neck", "necktwist", "hals", "cuello", "cou", "首"), {"Neck": 1.0}),
-    **dict.fromkeys(("head", "skull", "kopf", "cabeza", "tête", "tete", "testa", "頭"), {"Head": 1.0}),
-    **dict.fromkeys(("clavicle", "collar", "collarbone", "scapula", "clav", "schlüsselbein"), {"Shoulder": 1.0}),
-    **dict.fromkeys(("shoulder", "schulter", "hombro", "肩"), {"Shoulder": 0.8, "Arm": 0.6}),
-    **dict.fromkeys(("shldr",), {"Arm": 0.9, "Shoulder": 0.5}),
-    **dict.fromkeys(("upperarm", "uparm", "humerus", "armupper", "bicep", "oberarm"), {"Arm": 1.0}),
-    **dict.fromkeys(("arm", "brazo", "bras", "腕"), {"Arm": 0.8, "ForeArm": 0.2}),
-    **dict.fromkeys(
-        ("forearm", "lowerarm", "loarm", "lowarm", "radius", "armlower", "fore", "unterarm"), {"ForeArm": 1.0}
-    ),
-    **dict.fromkeys(("elbow", "ひじ", "肘", "codo"), {"ForeArm": 0.9}),
-    **dict.fromkeys(("hand", "wrist", "mano", "main", "手首"), {"Hand": 1.0}),
-    **dict.fromkeys(("thigh", "upleg", "upperleg", "femur", "legupper", "oberschenkel", "muslo"), {"Thigh": 1.0}),
-    **dict.fromkeys(("leg", "bein", "pierna", "足"), {"Shin": 0.7, "Thigh": 0.5}),
-    **dict.fromkeys(
-        ("shin", "calf", "lowerleg", "loleg", "lowleg", "tibia", "leglower", "unterschenkel"), {"Shin": 1.0}
-    ),
-    **dict.fromkeys(("knee", "ひざ", "knie", "rodilla"), {"Shin": 0.9}),
-    **dict.fromkeys(("foot", "fuss", "pie", "pied"), {"Foot": 1.0, "ToeBase": 0.3}),
-    **dict.fromkeys(("ankle", "足首", "tobillo"), {"Foot": 1.0}),
-    **dict.fromkeys(("toe", "toes", "toebase", "ball", "つま先"), {"ToeBase": 1.0}),
-}
-_NOT_WORDS = {  # why a bone so named plays no role
-    **dict.fromkeys(
-        ("finger", "thumb", "index", "middle", "ring", "pinky", "pinkie", "little", "metacarpal", "carpal"), "a finger"
-    ),
-    **dict.fromkeys(("mid", "palm", "指"), "a finger"),
-    **dict.fromkeys(
-        ("eye", "jaw", "tongue", "lip", "brow", "cheek", "nose", "ear", "teeth", "lid", "mouth", "face"), "a face bone"
-    ),
-    **dict.fromkeys(("chin", "temple", "forehead", "hair", "beard", "facial", "bang"), "a face bone"),
-    **dict.fromkeys(
-        ("breast", "bust", "boob", "pec", "pectoral", "buttock", "glute", "genital", "nipple"), "a soft-body bone"
-    ),
-    **dict.fromkeys(("skirt", "cape", "cloth", "sleeve", "belt", "strap", "ribbon", "coat", "hood"), "clothing"),
-    **dict.fromkeys(
-        ("weapon", "prop", "slot", "handslot", "holder", "attach", "socket", "item", "sword", "shield"), "a prop"
-    ),
-    **dict.fromkeys(("tail", "wing", "feather", "fin", "horn", "antenna"), "a tail, wing or the like"),
-    **dict.fromkeys(
-        ("ik", "fk", "pole", "target", "ctrl", "control", "goal", "mch", "effector", "tweak", "vis"),
-        "an animator's control",
-    ),
-    **dict.fromkeys(("end", "leaf", "tip", "nub", "site"), "the tip of a bone"),
-    **dict.fromkeys(
-        ("twist", "roll", "share", "sharebone", "bendy", "metatarsal", "metatarsals", "volume"),
-        "a twist or in-between helper",
-    ),
-    **dict.fromkeys(
-        ("hipjoint", "helper", "dummy", "adj", "corrective", "rigmesh", "mesh", "heel", "bank", "connector"), "a helper"
-    ),
-    **dict.fromkeys(("jiggle", "physics", "sec", "ribstwist", "pivot", "ref"), "a helper"),
-}
-_NOT_WORDS.pop("ref")  # Auto-Rig Pro's reference bones are bones
-_TWIST_ALLOWED = ("neck",)  # Reallusion calls its neck bones NeckTwist
-_SHORT = {
-    "l",
-    "r",
-    "ik",
-    "fk",
-    "lip",
-    "ear",
-    "lid",
-    "eye",
-    "end",
-    "tip",
-    "fin",
-    "pec",
-    "mid",
-    "sec",
-    "ring",
-    "cou",
-    "pie",
-    "main",
-    "arm",
-    "leg",
-    "toe",
-}
-
-
-@dataclass(frozen=True)
-class _Name:
-    side: str
-    parts: dict[str, float]
-    refused: str
-
-
-def _tokens(name: str) -> list[str]:
-    words = re.findall(r"[A-Z]+(?![a-zà-ÿ])|[A-Z]?[a-zà-ÿ]+|\d+|[左右]|[^\W\d_A-Za-zà-ÿ左右]+", name)
-    return [w.lower() for w in words]
-
-
-def _read_names(names: Sequence[str]) -> list[_Name]:
-    """What each name says; words that most names share (a rig's prefix) say nothing."""
-    split = [_tokens(n.rsplit(":", 1)[-1].rsplit("|", 1)[-1]) for n in names]
-    count = {w: sum(w in s for s in split) for s in split for w in s}
-    shared = {w for w, n in count.items() if n > 0.6 * len(names) and len(names) >= 8 and w not in _SIDE}
-    lonely = [" ".join(s) for s in split]
-    out = []
-    for name, tokens, whole in zip(names, split, lonely, strict=True):
-        kept = [t for t in tokens if t not in shared] or tokens
-        if whole in ("bip", "bip 01", "bip 001"):
-            kept = ["bip"]
-        elif kept[:1] == ["bip"] and len(kept) > 1:  # VRoid's J_Bip_L_Hand
-            kept = kept[1:]
-        sides = {_SIDE[t] for t in kept if t in _SIDE}
-        rest = [t for t in kept if t not in _SIDE and not t.isdigit()]
-        numbers = [t for t in kept if t.isdigit()]
-        if (
-            not sides
-            and rest
-            and rest[0][0] in "lr"
-            and len(rest[0]) > 3
-            and "rl"["lr".index(rest[0][0])] + rest[0][1:] in count
-        ):
-            sides = {"Left" if rest[0][0] == "l" else "Right"}  # lfemur, because there is an rfemur
-            rest[0] = rest[0][1:]
-        joined = "".join(rest)
-        parts = dict(_lookup(joined) or {})
-        if re.fullmatch(r"[lt]\d{1,2}", "".join(kept)):  # Xsens names vertebrae: L5, L3, T12, T8
-            parts, sides = {"Trunk": 1.0}, set()
-        refused = _refusal(rest, joined)
-        if name.startswith("m") and rest[:2] == ["m", "spine"] and numbers:
-            refused = "a folded helper of Second Life's Bento skeleton"
-        if name.startswith("__"):
-            refused = "a connector"
-        side = sides.pop() if len(sides) == 1 else ""
-        if side:
-            parts.pop("Hips", None)
-        elif "Hips" in parts:
-            parts = {"Hips": parts["Hips"]}
-        if "pelvis" in joined and side:
-            parts, refused = {}, "a hip helper"
-        out.append(_Name(side, {} if refused else parts, refused))
-    return out
-
-
-def _lookup(joined: str) -> dict[str, float] | None:
-    found = [
-        w
-        for w in _WORDS
-        if (w in joined if len(w) > 3 or not w.isascii() else joined.startswith(w) or joined.endswith(w))
-    ]
-    return _WORDS[max(found, key=lambda w: (len(w), joined.rfind(w)))] if found else None
-
-
-def _refusal(tokens: list[str], joined: str) -> str:
-    for word in tokens:
-        if word in _NOT_WORDS:
-            if _NOT_WORDS[word].startswith("a twist") and joined.startswith(_TWIST_ALLOWED):
-                continue
-            return _NOT_WORDS[word]
-    for word, why in _NOT_WORDS.items():
-        if word not in _SHORT and len(word) > 4 and word in joined and not joined.startswith(_TWIST_ALLOWED):
-            return why
-    return ""
-
-
 # ---- structure ------------------------------------------------------------------------------------------------------
 
 _LONGEST_LEAF = 1.5  # a leaf this many times longer than every inner bone is a helper somewhere far away
 _PAIR = 0.2  # mirrored limbs differ by less than this share in length
+_UNLIKE = 0.1  # mirrored limbs have their joints in the same places, but for this share of their length
 _SHORTEST_LIMB = 0.12  # of the body's reach
 _CHAIN = 12  # bones of a limb looked at
 _NAME_WEIGHT = 2.0
@@ -244,7 +74,7 @@ class _Tree:
     length: np.ndarray
     reach: np.ndarray
     children: tuple[tuple[int, ...], ...]
-    names: tuple[_Name, ...]
+    names: tuple[Said, ...]
     turning: np.ndarray | None
 
 
@@ -300,7 +130,7 @@ def find_roles(
     empty: dict[str, int | None] = dict.fromkeys(ROLE_NAMES)
     if count == 0:
         return Roles(empty, notes=("a skeleton without bones",))
-    said = _read_names(names)
+    said = read_names(names)
     tree = _tree(names, said, parents, heads, tips or {}, motion, motion_tips or {}, turning)
     found = _body(tree)
     if found is None:
@@ -309,7 +139,8 @@ def find_roles(
     bones, notes = _assign(tree, names, legs, arms)
     named = [r for r, j in bones.items() if j is not None and _names_role(said[j], r)]
     human = len(named) >= 0.6 * sum(j is not None for j in bones.values())
-    if not upright and not human:
+    animal = speaks_of_animal(names)
+    if not upright and (not human or animal):
         return Roles(
             empty, skipped={}, notes=("two pairs of limbs, but the trunk does not stand on the legs: a creature",)
         )
@@ -350,7 +181,7 @@ def _layer(names: Sequence[str], parents: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def _tree(
     names: Sequence[str],
-    said: Sequence[_Name],
+    said: Sequence[Said],
     parents: np.ndarray,
     heads: np.ndarray,
     tips: Mapping[int, np.ndarray],
@@ -391,7 +222,7 @@ def _tree(
     for j in _leaves_first(above):
         if usable[j] and above[j] >= 0:
             reach[above[j]] = max(reach[above[j]], reach[j] + length[j])
-    nothing = _Name("", {}, "the tip of a bone")
+    nothing = Said("", {}, "the tip of a bone")
     turns = None if turning is None else np.concatenate([np.asarray(turning, float), np.zeros(len(ends))])
     return _Tree(
         above,
@@ -444,11 +275,22 @@ def _pairs(tree: _Tree) -> list[_Pair]:
                 continue
             if abs(tree.length[a] - tree.length[b]) > _PAIR * max(tree.length[a], tree.length[b]) + 0.02 * body:
                 continue
-            out.append(_Pair(at, (_main_chain(tree, a), _main_chain(tree, b))))
+            chains = _main_chain(tree, a), _main_chain(tree, b)
+            if _unlike(tree, *chains) < _UNLIKE:
+                out.append(_Pair(at, chains))
     return out
 
 
-def _name_score(said: _Name, part: str) -> float:
+def _unlike(tree: _Tree, a: Sequence[int], b: Sequence[int]) -> float:
+    """How differently two chains are divided into bones: mean difference of their joints' places along them, 0 to 1."""
+    along_a, along_b = (np.cumsum([tree.length[j] for j in chain[1:]]) for chain in (a, b))
+    count = min(len(along_a), len(along_b))
+    if count == 0:
+        return 1.0
+    return float(np.mean(np.abs(along_a[:count] - along_b[:count])) / max(along_a[-1], along_b[-1], 1e-12))
+
+
+def _name_score(said: Said, part: str) -> float:
     if said.refused:
         return -1.5
     if not said.parts:
@@ -456,7 +298,7 @@ def _name_score(said: _Name, part: str) -> float:
     return said.parts.get(part, -0.5)
 
 
-def _names_role(said: _Name, role: str) -> bool:
+def _names_role(said: Said, role: str) -> bool:
     return _part(role) in said.parts
 
 
@@ -605,10 +447,13 @@ def _toes(tree: _Tree, chain: Sequence[int], picks: Sequence[int], along: np.nda
         return None
     if named:
         return min(named, key=lambda c: len(_ancestors(tree.parents, c)))
-    following = [c for c in chain[picks[2] + 1 :][:1] if tree.real[c]]
-    if not following or tree.names[following[0]].refused or not 0.05 < tree.length[following[0]] / whole < 0.45:
+    following = [i for i in range(picks[2] + 1, min(picks[2] + 3, len(chain))) if tree.real[chain[i]]]
+    following = [
+        i for i in following if not tree.names[chain[i]].refused and 0.05 < (along[i] - along[picks[2]]) / whole < 0.45
+    ]
+    if not following:
         return None
-    return following[0]
+    return chain[max(following, key=lambda i: _log_miss((along[i] - along[picks[2]]) / whole, 0.17, 1.0))]
 
 
 def _below(tree: _Tree, j: int) -> list[int]:
@@ -691,11 +536,8 @@ def _assign(tree: _Tree, names: Sequence[str], legs: _Limb, arms: _Limb) -> tupl
     path = _path(tree, hips, arms.pair.at)
     neck, head = _neck_and_head(tree, legs, arms, path)
     trunk = [j for j in path if not tree.names[j].refused and j not in neck]
-    trunk = [
-        j
-        for i, j in enumerate(trunk)
-        if i + 1 == len(trunk) or tree.length[trunk[i + 1]] > 1e-3 * legs.size or len(trunk) < 2
-    ]
+    trunk = _unfolded(tree, hips, trunk, 0.02 * legs.size)
+    trunk = [j for i, j in enumerate(trunk) if i + 1 == len(trunk) or tree.length[trunk[i + 1]] > 1e-3 * legs.size]
     bones.update(zip(TRUNK, _three(trunk), strict=False))
     bones.update(zip(NECK, neck if len(neck) < 3 else [neck[0], neck[-1]], strict=False))
     if head is not None:
@@ -705,6 +547,16 @@ def _assign(tree: _Tree, names: Sequence[str], legs: _Limb, arms: _Limb) -> tupl
         for side, of in (("Left", limb.bones[left]), ("Right", limb.bones[1 - left])):
             bones.update({side + part: of[part] for part in parts if part in of})
     return bones, notes
+
+
+def _unfolded(tree: _Tree, hips: int, trunk: list[int], near: float) -> list[int]:
+    """The trunk without bones that go up and come back again (Second Life keeps four such, folded away)."""
+    kept = [hips]
+    for j in trunk:
+        kept.append(j)
+        if len(kept) > 2 and np.linalg.norm(tree.heads[j] - tree.heads[kept[-3]]) < near < tree.length[j]:
+            del kept[-2:]
+    return kept[1:]
 
 
 def _three(trunk: list[int]) -> list[int]:
@@ -748,18 +600,25 @@ def _neck_and_head(tree: _Tree, legs: _Limb, arms: _Limb, path: Sequence[int]) -
         best = int(np.argmax(scores))
         neck = [j for j in chain[:best] if not tree.names[j].refused]
         named = [j for j in path if "Neck" in tree.names[j].parts and "Trunk" not in tree.names[j].parts]
+        if not neck and not named and len(path) > 2 and _above_shoulders(tree, legs, arms, at) > -0.05:
+            named = [at]  # 3ds Max's Biped hangs the collar bones on the neck
         return named + neck, chain[best]
     return [], None
+
+
+def _above_shoulders(tree: _Tree, legs: _Limb, arms: _Limb, j: int) -> float:
+    """Height of a bone's head above the shoulder joints, along the trunk, in leg lengths; the median of the poses."""
+    poses = tree.poses[1:] if len(tree.poses) > 4 else tree.poses[:1]
+    shoulders = np.mean([poses[:, b["Arm"]] for b in arms.bones], axis=0)
+    up = shoulders - np.mean([poses[:, b["Thigh"]] for b in legs.bones], axis=0)
+    up = up / np.maximum(np.linalg.norm(up, axis=1, keepdims=True), 1e-12)
+    return float(np.median(np.sum((poses[:, j] - shoulders) * up, axis=1))) / legs.size
 
 
 def _score_head(tree: _Tree, legs: _Limb, arms: _Limb, chain: Sequence[int], i: int) -> float:
     """How well the i-th bone above the chest would be the head: at the height of the skull's base, long, with a face on it."""
     j = chain[i]
-    poses = tree.poses[1:] if len(tree.poses) > 4 else tree.poses[:1]
-    shoulders = np.mean([poses[:, b["Arm"]] for b in arms.bones], axis=0)
-    up = shoulders - np.mean([poses[:, b["Thigh"]] for b in legs.bones], axis=0)
-    up = up / np.maximum(np.linalg.norm(up, axis=1, keepdims=True), 1e-12)
-    height = float(np.median(np.sum((poses[:, j] - shoulders) * up, axis=1))) / legs.size
+    height = _above_shoulders(tree, legs, arms, j)
     inner = sum(tree.real[c] for c in tree.children[j])
     following = max((tree.length[c] for c in tree.children[j]), default=0.0) / legs.size
     score = _NAME_WEIGHT * 1.5 * _name_score(tree.names[j], "Head")
@@ -860,7 +719,7 @@ def _poke(poses: np.ndarray, upper: int, middle: int, end: int) -> np.ndarray:
 # ---- what is left over ----------------------------------------------------------------------------------------------
 
 
-def _confidence(said: _Name, role: str, score: float) -> float:
+def _confidence(said: Said, role: str, score: float) -> float:
     base = 0.6 + 0.2 * float(np.clip((score + 4) / 8, 0, 1))
     if not said.parts:
         return round(base, 2)
@@ -870,7 +729,7 @@ def _confidence(said: _Name, role: str, score: float) -> float:
 
 
 def _skipped(
-    tree: _Tree, names: Sequence[str], said: Sequence[_Name], bones: Mapping[str, int | None]
+    tree: _Tree, names: Sequence[str], said: Sequence[Said], bones: Mapping[str, int | None]
 ) -> dict[str, str]:
     used = {j for j in bones.values() if j is not None}
     hips = bones.get("Hips")
@@ -894,7 +753,7 @@ def _skipped(
     return out
 
 
-def _by_names_alone(names: Sequence[str], parents: np.ndarray, said: Sequence[_Name]) -> Roles:
+def _by_names_alone(names: Sequence[str], parents: np.ndarray, said: Sequence[Said]) -> Roles:
     """Roles where the structure shows no body (half a rig, loose bones): what the names plainly say."""
     bones: dict[str, int | None] = dict.fromkeys(ROLE_NAMES)
     used: set[int] = set()

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a bone's name says: a side, a part of the body, or why the bone plays no role.
+
+Conventions known: Mixamo, Rigify, VRM/VRoid, Unreal, Unity, MakeHuman/MPFB, Daz, 3ds Max Biped, Reallusion, Auto-Rig
+Pro, CMU in its namings, Rokoko, Xsens, Second Life, SMPL, Source, MMD, and words of a few languages. A name is evidence,
+never proof: "shoulder" is a collar bone in one rig and an upper arm in another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one name says."""
+
+    side: str
+    """"Left", "Right" or empty."""
+    parts: dict[str, float]
+    """Part -> 0 to 1. A part is a role without its side; "Trunk" and "Neck" stand for any bone of that chain."""
+    refused: str
+    """Why a bone with such a name plays no role; empty where nothing speaks against it."""
+
+
+def _table(text: str) -> dict[str, str]:
+    """Lines of "meaning: word word ..." turned into word -> meaning."""
+    lines = (line.split(":") for line in text.strip().splitlines())
+    return {word: meaning.strip() for meaning, words in lines for word in words.split()}
+
+
+_SIDES = _table("""
+    Left: left l lft lt lf izq izquierda gauche links 左
+    Right: right r rgt rt der derecha droite droit rechts 右
+""")
+# The longest word found in a name wins.
+_PARTS = {
+    word: {part: float(weight) for part, weight in (pair.split("=") for pair in meaning.split())}
+    for word, meaning in _table("""
+    Hips=1 Thigh=0.7: hips hip pelvis hüfte cadera 下半身
+    Hips=0.3: root bip cog センター
+    Trunk=1: spine chest abdomen torso thorax upperchest upperback lowerback
+    Trunk=0.8: back ribcage waist belly 上半身 wirbel columna
+    Neck=1: neck necktwist hals cuello cou 首
+    Head=1: head skull kopf cabeza tête tete testa 頭
+    Shoulder=1: clavicle collar collarbone scapula clav schlüsselbein
+    Shoulder=0.8 Arm=0.6: shoulder schulter hombro 肩
+    Arm=0.9 Shoulder=0.5: shldr
+    Arm=1: upperarm uparm humerus armupper bicep oberarm
+    Arm=0.8 ForeArm=0.2: arm brazo bras 腕
+    ForeArm=1: forearm lowerarm loarm lowarm radius armlower fore unterarm
+    ForeArm=0.9: elbow ひじ 肘 codo
+    Hand=1: hand wrist mano main 手首
+    Thigh=1: thigh upleg upperleg femur legupper oberschenkel muslo
+    Shin=0.7 Thigh=0.5: leg bein pierna 足
+    Shin=1: shin calf lowerleg loleg lowleg tibia leglower unterschenkel
+    Shin=0.9: knee ひざ knie rodilla
+    Foot=1 ToeBase=0.3: foot fuss pie pied
+    Foot=1: ankle 足首 tobillo
+    ToeBase=1: toe toes toebase ball つま先
+""").items()
+}
+_REFUSED = _table("""
+    a finger: finger thumb index middle ring pinky pinkie little metacarpal carpal mid palm 指
+    a face bone: eye jaw tongue lip brow cheek nose ear teeth lid mouth face chin temple forehead hair beard facial bang
+    a soft-body bone: breast bust boob pec pectoral buttock glute genital nipple
+    clothing: skirt cape cloth sleeve belt strap ribbon coat hood
+    a prop: weapon prop slot handslot holder attach socket item sword shield
+    a tail, wing or the like: tail wing feather fin horn antenna
+    an animator's control: ik fk pole target ctrl control goal mch effector tweak vis
+    the tip of a bone: end leaf tip nub site
+    a twist or in-between helper: twist roll share sharebone bendy metatarsal metatarsals volume
+    a helper: hipjoint helper dummy adj corrective rigmesh mesh heel bank connector jiggle physics sec ribstwist pivot
+""")
+_ANIMAL = frozenset(
+    ["tail", "wing", "paw", "hoof", "fin", "beak", "claw", "hind", "front", "rear", "feather", "antenna"]
+)
+_LONG_ENOUGH = (
+    5  # letters a refusing word needs to count inside a longer word: "handslot" yes, the "ear" of "forearm" no
+)
+
+
+def read_names(names: Sequence[str]) -> list[Said]:
+    """What each name says; words that most of the names share (a rig's prefix) say nothing."""
+    split = [_tokens(re.split(r"[:|]", n)[-1]) for n in names]
+    count = Counter(word for words in split for word in set(words))
+    shared = {w for w, n in count.items() if len(names) >= 8 and n > 0.6 * len(names) and w not in _SIDES}
+    return [_read(name, words, shared, count) for name, words in zip(names, split, strict=True)]
+
+
+def speaks_of_animal(names: Sequence[str]) -> bool:
+    """Whether some name speaks of a part that only animals have."""
+    return any(word in _ANIMAL for name in names for word in _tokens(name))
+
+
+def _tokens(name: str) -> list[str]:
+    words = re.findall(r"[A-Z]+(?![a-zà-ÿ])|[A-Z]?[a-zà-ÿ]+|\d+|[左右]|[^\W\d_A-Za-zà-ÿ左右]+", name)
+    return [w.lower() for w in words]
+
+
+def _read(name: str, tokens: list[str], shared: set[str], count: Counter[str]) -> Said:
+    words = [t for t in tokens if t not in shared] or tokens
+    if " ".join(tokens) in ("bip", "bip 01", "bip 001"):
+        words = ["bip"]
+    elif words[0:1] == ["bip"] and len(words) > 1:  # VRoid's J_Bip_L_Hand
+        words = words[1:]
+    if re.fullmatch(r"[lt]\d{1,2}", "".join(words)):  # Xsens names vertebrae: L5, L3, T12, T8
+        return Said("", {"Trunk": 1.0}, "")
+    if re.fullmatch(r"mSpine[1-4]", name):
+        return Said("", {}, "a folded helper of Second Life's Bento skeleton")
+    sides = {_SIDES[t] for t in words if t in _SIDES}
+    rest = [t for t in words if t not in _SIDES and not t.isdigit()]
+    if not sides and rest and rest[0][0] in "lr" and len(rest[0]) > 3:
+        twin = "rl"["lr".index(rest[0][0])] + rest[0][1:]
+        if twin in count:  # lfemur, because there is an rfemur
+            sides = {"Left" if rest[0][0] == "l" else "Right"}
+            rest = [rest[0][1:], *rest[1:]]
+    joined = "".join(rest)
+    side = sides.pop() if len(sides) == 1 else ""
+    refused = "a connector" if name.startswith("__") else _refusal(rest, joined)
+    if side and "pelvis" in joined:
+        refused = "a hip helper"
+    parts = {} if refused else dict(_part_of(joined))
+    if side:
+        parts.pop("Hips", None)
+    elif "Hips" in parts:
+        parts = {"Hips": parts["Hips"]}
+    return Said(side, parts, refused)
+
+
+def _part_of(joined: str) -> dict[str, float]:
+    """The longest known word in a name; short Latin ones count at its ends only."""
+
+    def holds(word: str) -> bool:
+        return (
+            word in joined if len(word) > 3 or not word.isascii() else joined.startswith(word) or joined.endswith(word)
+        )
+
+    return (
+        _PARTS[max(filter(holds, _PARTS), key=lambda w: (len(w), joined.rfind(w)))] if any(map(holds, _PARTS)) else {}
+    )
+
+
+def _refusal(words: list[str], joined: str) -> str:
+    found = [w for w in words if w in _REFUSED] or [w for w in _REFUSED if len(w) >= _LONG_ENOUGH and w in joined]
+    if joined.startswith("neck"):  # Reallusion calls its neck bones NeckTwist
+        found = [w for w in found if "twist" not in w]
+    return _REFUSED[found[0]] if found else ""
