@@ -356,7 +356,7 @@ def _sorted(
 def _read_motion(
     data: bytes, skeleton: AsfSkeleton, source: str, notes: list[str]
 ) -> tuple[np.ndarray, np.ndarray, bool, float | None]:
-    """Values (F, W) in the order of ``skeleton.dof``, mask (F, W) of the missing ones, whether degrees, and the rate."""
+    """Values (F, W) in the order of ``skeleton.dof``, mask (F, W) of missing ones, whether degrees, and the rate."""
     data = plain_bytes(data, source, notes, "an AMC file with numbered frames")
     starts, width = {}, 0
     for name, dof in zip(skeleton.names, skeleton.dof, strict=True):

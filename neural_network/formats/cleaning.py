@@ -331,7 +331,7 @@ def measured(clip: Clip, parts: Sequence[Clip], height: float | None = None, fou
 
 
 def butterworth(values: np.ndarray, fps: float, cutoff: float) -> np.ndarray:
-    """Low-pass ``values`` (F, ...) along the first axis: Butterworth, fourth order, zero phase, -3 dB at the cutoff [Hz].
+    """Low-pass ``values`` (F, ...) along the first axis: a fourth-order Butterworth of zero phase, ``cutoff`` in Hz.
 
     A second-order filter is run forward and backward, its own cutoff raised so that both passes together lie 3 dB
     down where they should (Winter, Biomechanics and Motor Control of Human Movement, on filtering). The ends are

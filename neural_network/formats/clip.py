@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -89,6 +89,40 @@ def rest_positions(clip: Clip) -> np.ndarray:
         if parent >= 0:
             placed[i] += placed[parent]
     return placed
+
+
+def figures(clip: Clip, least: int = 5) -> list[Clip]:
+    """One clip for each root that carries at least ``least`` joints; a single figure comes back as it is.
+
+    Several are called NAME.ROOT. Smaller trees (props, markers) are left out where there is a figure at all.
+    """
+    roots = np.flatnonzero(clip.parents < 0)
+    if len(roots) < 2:
+        return [clip]
+    tree = np.array(clip.parents)
+    for i, parent in enumerate(clip.parents):
+        tree[i] = i if parent < 0 else tree[parent]
+    sizes = {int(root): int(np.sum(tree == root)) for root in roots}
+    chosen = [root for root, size in sizes.items() if size >= least] or [max(sizes, key=lambda root: sizes[root])]
+    out = []
+    for root in chosen:
+        index = np.flatnonzero(tree == root)
+        place = {int(old): new for new, old in enumerate(index)}
+        still = np.broadcast_to(clip.offsets[root], (clip.frames, 3))
+        out.append(
+            replace(
+                clip,
+                name=clip.name if len(chosen) == 1 else f"{clip.name}.{clip.names[root]}",
+                names=tuple(clip.names[i] for i in index),
+                parents=np.array([-1 if clip.parents[i] < 0 else place[int(clip.parents[i])] for i in index]),
+                offsets=clip.offsets[index],
+                tips={place[i]: tip for i, tip in clip.tips.items() if i in place},
+                rotations=clip.rotations[:, index],
+                root_pos=clip.root_pos if root == 0 else clip.translations.get(root, still),
+                translations={place[i]: moved for i, moved in clip.translations.items() if i in place and i != root},
+            )
+        )
+    return out
 
 
 def body_joints(clip: Clip) -> np.ndarray:

@@ -30,7 +30,7 @@ from ..rotations import axis_angle_from_quaternion, quaternion_from_matrix
 from ..skeleton import Skeleton
 from ..training import mirrored_bones
 from . import asf_amc, bvh, cleaning, retarget
-from .clip import Clip, body_joints, global_pose, rest_positions
+from .clip import Clip, body_joints, figures, global_pose, rest_positions
 from .roles import Roles
 
 SUFFIXES = (".bvh", ".amc")
@@ -377,15 +377,19 @@ def import_file(path: Path, options: Options, part: Path) -> Row:
 
 
 def _converted(path: Path, clip: Clip, options: Options) -> tuple[Row, dict[str, np.ndarray]]:
+    """The row of one file, and its clips as the members of a part."""
     warnings = list(clip.warnings)
-    if options.skip:
-        clip_used = cleaning.cut(clip, min(options.skip, clip.frames), clip.frames)
-    else:
-        clip_used = clip
-    parts, found = cleaning.clean(clip_used) if options.clean else ([clip_used] if clip_used.frames else [], None)
-    if found is None:
-        found = cleaning.measured(clip_used, parts)
-    warnings += [f"{path.name}: {doubt}" for doubt in found.doubts]
+    parts: list[Clip] = []
+    found: list[cleaning.Findings] = []
+    for figure in figures(cleaning.cut(clip, min(options.skip, clip.frames), clip.frames)):
+        if options.clean:
+            pieces, findings = cleaning.clean(figure)
+        else:
+            pieces = [figure] if figure.frames else []
+            findings = cleaning.measured(figure, pieces)
+        parts += pieces
+        found.append(findings)
+        warnings += [f"{path.name}: {doubt}" for doubt in findings.doubts]
     arrays: dict[str, np.ndarray] = {}
     names, contact, kept, joints = [], [], 0, len(clip.names)
     for n, piece in enumerate(parts):
@@ -427,16 +431,16 @@ def _converted(path: Path, clip: Clip, options: Options) -> tuple[Row, dict[str,
         frames=clip.frames,
         fps=float(clip.fps),
         kept=kept,
-        seconds=float(found.seconds),
-        height=float(found.height),
-        speed=float(found.speed),
+        seconds=float(sum(f.seconds for f in found)),
+        height=float(found[0].height),
+        speed=float(found[0].speed),
         up_axis=clip.up_axis,
         unit=float(clip.unit),
-        t_poses=found.t_poses,
-        teleports=found.teleports,
-        glitches=found.glitches,
-        frozen=found.frozen,
-        repaired=found.repaired,
+        t_poses=sum(f.t_poses for f in found),
+        teleports=sum(f.teleports for f in found),
+        glitches=sum(f.glitches for f in found),
+        frozen=sum(f.frozen for f in found),
+        repaired=len(clip.repaired),
         contact=tuple(round(float(share), 4) for share in np.mean([c[:feet] for c in contact], axis=0)) if feet else (),
         warnings=tuple(dict.fromkeys(warnings)),
     )
