@@ -33,6 +33,7 @@ AT_REST = {
     "rotation_axis_angle": (0.0, 0, 1, 0),
     "scale": (1.0, 1, 1),
 }
+DIGITS = 6  # decimals kept [rad, m]
 MOST_FRAMES = 1_000_000  # of one take: more is a mistyped range, and would fill the memory
 
 
@@ -161,8 +162,9 @@ def extract(
         root = _stay(rig, root)
     poses = dataset.make(
         rig.skeleton,
-        rot,
-        root,
+        # Float32 keys leave noise of a few 1e-7. Without it, clips keep the content hash by which weights know them again.
+        np.round(rot.astype(np.float64), DIGITS),
+        np.round(root.astype(np.float64), DIGITS),
         clip,
         [take.name for take in takes],
         [take.task for take in takes],

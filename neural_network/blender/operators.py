@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,13 @@ from bpy.props import BoolProperty, EnumProperty, FloatProperty, IntProperty, St
 
 from .. import dataset, network
 from .. import tests as suite
+from ..context import prepare
 from ..skeleton import SkeletonMismatch
 from . import data, demo, jobs, memory, rig, trainer
 from .data import Progress
 from .memory import Line
 
 REPORT = "Neural IK Tests"  # the text block
-CARD_PARTS = 7  # that the card comes in, for the progress bar
 
 
 def no_character(context: bpy.types.Context) -> str:
@@ -129,20 +129,21 @@ class NEURAL_IK_OT_run_tests(jobs.Pumped, _Button, bpy.types.Operator):
         net, poses = memory.memory.network, memory.memory.poses
         assert net is not None  # see why_not
         assert poses is not None
-        return self._figures(suite.card(net, poses, suite.parts_for(net, poses)))
+        return self._measure(net, poses)
 
-    def _figures(self, card: Iterator[tuple[str, Any]]) -> Generator[Progress, None, dict[str, Any]]:
-        figures: dict[str, Any] = {}
-        for name, value in card:
-            figures[name] = value
-            yield Progress(len(figures), CARD_PARTS, name.replace("_", " "))
-        return figures
+    def _measure(self, net: network.Network, poses: dataset.PoseSet) -> Generator[Progress, None, dict[str, Any]]:
+        yield Progress(0, 3, "what was never seen")
+        parts = suite.parts_for(net, poses)
+        yield Progress(1, 3, "laying out")
+        samples = prepare(poses)
+        yield Progress(2, 3, "measuring")
+        measured = suite.measure(net, poses, parts, samples)
+        return suite.figures([measured], poses, net.meta.get("data", {}).get("split", "unknown"))
 
     def finish(self, context: bpy.types.Context, result: dict[str, Any]) -> str:
         """Into the panel and the text block; tests that fail are an error, so that scripts notice."""
         keep = memory.memory
-        assert keep.network is not None
-        lines = suite.text(result, keep.network.meta.get("data", {}).get("split", "unknown"))
+        lines = suite.text(result)
         block = bpy.data.texts.get(REPORT) or bpy.data.texts.new(REPORT)
         block.from_string("\n".join(lines) + "\n")
         print("\n".join(lines))
@@ -379,10 +380,10 @@ class NEURAL_IK_OT_train(jobs.Pumped, _Button, bpy.types.Operator):
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, Any]:
         """Start the trainer and pass its epochs on."""
         epochs = self.epochs or context.scene.neural_ik.epochs
-        extra = ["--epochs", str(epochs)] if epochs else []
+        extra = ["--no-beside"]  # the panel shows one card
+        extra += ["--epochs", str(epochs)] if epochs else []
         extra += ["--time-limit", f"{self.time_limit:g}"] if self.time_limit else []
         path = memory.data_to_load()[0]
-        self.before = memory.written(memory.weights_path())
         self.cancel_file = Path(tempfile.gettempdir()) / f"neural_ik_cancel_{os.getpid()}_{time.time_ns()}"
         words = trainer.command(path, memory.weights_path(), extra)
         print(f"Neural IK: {trainer.quoted(words)}")
@@ -395,26 +396,31 @@ class NEURAL_IK_OT_train(jobs.Pumped, _Button, bpy.types.Operator):
     ) -> Generator[Progress, None, Any]:
         keep = memory.memory
         progress = Progress(0, 1, "Starting")
+        ended = False
         try:
             while True:
                 try:
                     epoch = next(training)
                 except StopIteration as end:
+                    ended = True
                     return end.value
                 if epoch is not None:
-                    progress = self._read(epoch.values)
+                    progress = self._read(epoch.values, progress)
                     keep.training = progress.text
                 yield progress
         finally:
             training.close()
-            if keep.training and jobs.running is None:
-                keep.training = f"Ended: {keep.training}"
+            if not ended:
+                keep.training = "Ended early; your weights are as they were"
 
-    def _read(self, values: dict[str, Any]) -> Progress:
-        epoch, epochs = int(values.get("epoch", 0)), max(1, int(values.get("epochs", 1)))
-        error, best = float(values.get("test", 0.0)), float(values.get("best", 0.0))
-        memory.memory.curve.append((epoch / epochs, error))
-        return Progress(epoch, epochs, f"Epoch {epoch} of {epochs}: {error:.4f} m, best {best:.4f} m")
+    def _read(self, values: dict[str, Any], before: Progress) -> Progress:
+        """Progress from the trainer's own JSON object; its last one is about the end and has no epoch."""
+        if "epoch" not in values:
+            return before
+        error, best = values["validation_mm"], values["best_mm"]
+        memory.memory.curve.append((values["share"], error))
+        text = f"Epoch {values['epoch']} of {values['of']}: {error:.1f} mm, best {best:.1f} mm"
+        return Progress(int(values["epoch"]), int(values["of"]), text)
 
     def ask_to_stop(self) -> bool:
         """The trainer ends after its epoch and keeps its best."""

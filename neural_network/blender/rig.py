@@ -96,7 +96,9 @@ def read(ob: bpy.types.Object) -> Rig:
     """The Rig of an armature object, as it stands now. Raises ValueError, in words, for what cannot be worked with."""
     if ob.mode == "EDIT":
         raise ValueError(f"{ob.name} is in Edit Mode: leave it first (Tab)")
-    if not ob.pose or not ob.pose.bones:
+    if ob.pose is None:  # linked to the scene a moment ago
+        bpy.context.view_layer.update()
+    if ob.pose is None or not ob.pose.bones:
         raise ValueError(f"{ob.name} has no bones")
     turn, unit = placement(ob)
     bones = ob.pose.bones
@@ -168,15 +170,15 @@ def _controlled(
     if set(roles.ROLE_NAMES) <= set(names):
         chosen = {role: names.index(role) for role in roles.ROLE_NAMES}
     else:
-        tips = {i: tails[i] - heads[i] for i in range(len(names)) if i not in parents}
-        found = roles.find_roles(names, parents, heads, tips)
+        tips = {i: tails[i] for i in range(len(names)) if i not in parents}
+        found = roles.find_roles(names, parents, heads, tips=tips)
         chosen = {role: int(bone) for role, bone in found.bones.items() if bone is not None}
         notes += found.notes
     missing = [role for role in NEEDED if role not in chosen]
     if missing:
         raise ValueError(
             f"{ob.name}: found no bone for {', '.join(missing)} among its {len(names)} bones; "
-            "name them as common rigs do (Hips, LeftFoot, RightFoot)"
+            "name them as common rigs do (Hips, LeftFoot, RightFoot)" + "".join(f"; {note}" for note in notes)
         )
     hips = chosen["Hips"]
     loose = [role for role, bone in chosen.items() if hips not in skeletons.chain(parents, bone)]

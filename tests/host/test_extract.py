@@ -72,6 +72,7 @@ def test_the_demo_actions_give_the_shipped_poses_back(demo: Any) -> None:
     assert distance <= BACK
     for i, name in enumerate(shipped.clip_names):
         j = found.clip_names.index(name)
+        assert shipped.clip_hash(i) == found.clip_hash(j)  # weights know the clip again
         assert (shipped.clip_fps[i], shipped.clip_tasks[i]) == (found.clip_fps[j], found.clip_tasks[j])
     shipped.skeleton.require_same(found.skeleton, "the demo character")
 
