@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from ..rotations import (
     axis_angle_from_quaternion,
-    matrix_from_quaternion,
-    quaternion_conjugate,
     quaternion_from_axis_angle,
     quaternion_from_matrix,
     quaternion_multiply,
@@ -208,57 +207,90 @@ def groups(shape: Layout) -> tuple[int, ...]:
     return tuple(2 if c.name in joints else 6 if c.kind == "rotation" else SIZES[c.kind] for c in shape.outputs)
 
 
-def read_values(channels: Sequence[Channel], row: np.ndarray, shape: Layout) -> dict[str, np.ndarray]:
-    """Split wire rows (..., n) into channels, metres and unit quaternions (w, x, y, z).
+@dataclass(frozen=True)
+class _Plan:
+    """Where the numbers of each kind stand in a wire row: the channels of one kind are read and turned together."""
 
-    Raises ValueError for a wrong length, NaN, infinity, positions beyond ``FAR`` or ``REACH`` (parent space), and
-    quaternions or directions that are far from unit length.
+    size: int
+    positions: np.ndarray
+    """(n, 3) indices."""
+    rotations: np.ndarray
+    """(n, 4) indices, in the order (w, x, y, z)."""
+    directions: np.ndarray
+    """(n, 3) indices."""
+    numbers: np.ndarray
+    """(n) indices."""
+    here: tuple[np.ndarray, np.ndarray, np.ndarray]
+    """For positions, rotations, directions: (n) True where the channel is in world space."""
+    names: tuple[tuple[str, ...], ...]
+    """Names of the positions, rotations, directions and numbers."""
+
+
+@lru_cache(maxsize=64)
+def _plan(channels: tuple[Channel, ...], xyzw: bool) -> _Plan:
+    found: dict[str, list[tuple[Channel, list[int]]]] = {kind: [] for kind in SIZES}
+    at = 0
+    for c in channels:
+        places = list(range(at, at + SIZES[c.kind]))
+        if c.kind == "rotation" and xyzw:
+            places = [places[3], *places[:3]]
+        found[c.kind].append((c, places))
+        at += SIZES[c.kind]
+    index = {kind: np.array([i for _, i in have], int).reshape(-1, SIZES[kind]) for kind, have in found.items()}
+    here = {kind: np.array([c.space == "world" for c, _ in have], bool) for kind, have in found.items()}
+    names = tuple(tuple(c.name for c, _ in found[kind]) for kind in SIZES)
+    return _Plan(
+        at,
+        index["position"],
+        index["rotation"],
+        index["direction"],
+        index["number"][:, 0],
+        (here["position"], here["rotation"], here["direction"]),
+        names,
+    )
+
+
+def read_values(
+    channels: tuple[Channel, ...], row: np.ndarray, shape: Layout
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Wire rows (..., n) as positions (..., p, 3) [m], unit quaternions (..., q, 4), directions (..., d, 3), numbers (..., k).
+
+    Raises ValueError for a wrong length, NaN, infinity, positions beyond ``FAR`` or, in parent space, ``REACH``, numbers
+    beyond 10,000, and quaternions or directions that are far from unit length.
     """
+    plan = _plan(channels, shape.xyzw)
     row = np.asarray(row, np.float64)
-    size = sum(SIZES[c.kind] for c in channels)
-    if row.shape[-1:] != (size,):
-        raise ValueError(f"frame: expected {size} numbers, got {row.shape[-1] if row.ndim else 0}")
+    if row.shape[-1:] != (plan.size,):
+        raise ValueError(f"frame: expected {plan.size} numbers, got {row.shape[-1] if row.ndim else 0}")
     # one comparison finds NaN, infinity and the absurd: NaN fails it too
     if not bool((np.abs(row) <= FAR / min(shape.unit, 1.0)).all()):
         raise ValueError(f"frame: expected finite numbers within {FAR:g} m, got NaN, infinity or more; check the units")
-    out: dict[str, np.ndarray] = {}
-    at = 0
-    lengths = []
-    for c in channels:
-        value = row[..., at : at + SIZES[c.kind]]
-        at += SIZES[c.kind]
-        if c.kind == "rotation":
-            if shape.xyzw:
-                value = value[..., [3, 0, 1, 2]]
-            lengths.append((value * value).sum(-1))
-            value = value / np.sqrt(np.maximum(lengths[-1], 1e-30))[..., None]
-        elif c.kind == "direction":
-            lengths.append((value * value).sum(-1))
-            value = value / np.sqrt(np.maximum(lengths[-1], 1e-30))[..., None]
-        elif c.kind == "position":
-            value = value * shape.unit
-            limit = FAR if c.space == "world" else REACH
-            if np.abs(value).max(initial=0) > limit:
-                raise ValueError(f"{c.name}: expected a position within {limit:g} m, got more; check the units")
-        elif np.abs(value).max(initial=0) > 1e4:
-            raise ValueError(f"{c.name}: expected a number within 10,000, got more")
-        out[c.name] = value
-    if lengths and not bool(((np.array(lengths) > 0.25) & (np.array(lengths) < 4.0)).all()):
-        raise ValueError(
-            "frame: expected quaternions and directions of unit length, got some beyond half or double of it"
-        )
-    return out
+    positions = row[..., plan.positions] * shape.unit
+    far = np.abs(positions).max(initial=0, axis=-1)
+    if bool((far > np.where(plan.here[0], FAR, REACH)).any()):
+        raise ValueError(f"frame: expected positions within {REACH:g} m of their parent, got more; check the units")
+    numbers = row[..., plan.numbers]
+    if numbers.size and np.abs(numbers).max() > 1e4:
+        raise ValueError("frame: expected numbers within 10,000, got more")
+    rotations = _unit(row[..., plan.rotations])
+    directions = _unit(row[..., plan.directions]) if len(plan.directions) else row[..., plan.directions]
+    return positions, rotations, directions, numbers
 
 
-def write_values(channels: Sequence[Channel], values: dict[str, np.ndarray], shape: Layout) -> np.ndarray:
+def write_values(
+    channels: tuple[Channel, ...],
+    values: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+    shape: Layout,
+) -> np.ndarray:
     """The way back of ``read_values``: wire rows (..., n) in rig units and the rig's quaternion order."""
-    parts = []
-    for c in channels:
-        value = values[c.name]
-        if c.kind == "rotation" and shape.xyzw:
-            value = value[..., [1, 2, 3, 0]]
-        parts.append(value / shape.unit if c.kind == "position" else value)
-    return np.concatenate(parts, axis=-1)
+    plan = _plan(channels, shape.xyzw)
+    positions, rotations, directions, numbers = values
+    out = np.empty((*positions.shape[:-2], plan.size))
+    out[..., plan.positions] = positions / shape.unit
+    out[..., plan.rotations] = rotations
+    out[..., plan.directions] = directions
+    out[..., plan.numbers] = numbers
+    return out
 
 
 def encode_inputs(shape: Layout, row: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -266,44 +298,27 @@ def encode_inputs(shape: Layout, row: np.ndarray) -> tuple[np.ndarray, dict[str,
 
     Raises ValueError as ``read_values`` does, and where a world position is over ``REACH`` from the reference.
     """
-    values = read_values(shape.inputs, row, shape)
-    origin, turn = values[shape.inputs[0].name], values[shape.inputs[1].name]
-    frame = matrix_from_quaternion(turn)
-    scene = {"origin": origin, "turn": turn, "frame": frame}
-    features = [np.array(shape.up) @ frame]  # up in the reference's axes
-    for c in shape.inputs[2:]:
-        value = values[c.name]
-        if c.space == "world":
-            if c.kind == "position":
-                value = _into(frame, value - origin)
-                if np.abs(value).max(initial=0) > REACH:
-                    raise ValueError(f"{c.name}: expected within {REACH:g} m of {shape.inputs[0].name}, got more")
-            elif c.kind == "direction":
-                value = _into(frame, value)
-            elif c.kind == "rotation":
-                value = quaternion_multiply(quaternion_conjugate(turn), value)
-        scene[c.name] = value
+    positions, rotations, directions, numbers = read_values(shape.inputs, row, shape)
+    turn = rotations[..., 0, :]
+    scene = {"origin": positions[..., 0, :], "turn": turn, "frame": _matrices(turn)}
+    positions, rotations, directions = _inward(shape.inputs, (positions, rotations, directions), scene, shape)
+    positions, rotations = positions[..., 1:, :], rotations[..., 1:, :]
+    up = np.array(shape.up) @ scene["frame"]  # in the reference's axes
     if shape.name == "legs":
-        return _legs_features(scene, features), scene
-    rotations = [c.name for c in shape.inputs[2:] if c.kind == "rotation"]
-    matrices: dict[str, np.ndarray] = {}
-    if rotations:  # all in one call
-        stacked = matrix_from_quaternion(np.stack([scene[name] for name in rotations], axis=-2))
-        matrices = {name: stacked[..., i, :, :] for i, name in enumerate(rotations)}
-    ends = {limb.end: i for i, limb in enumerate(shape.limbs)}
-    if ends:
-        _circles(shape, scene)
-    for c in shape.inputs[2:]:
-        if c.kind == "rotation":
-            matrix = matrices[c.name]
-            end = ends.get(c.name.removesuffix(".rotation") + ".position")
-            if end is not None:  # seen from the limb itself, a foot says which way its knee points
-                matrix = np.swapaxes(scene["limb.frame"][..., end, :, :], -1, -2) @ matrix
-            features += [matrix[..., :, 0], matrix[..., :, 1]]
-        else:
-            features.append(scene[c.name])
-    if ends:
+        return _legs_features(scene, up, positions, rotations, directions, numbers), scene
+    lead = up.shape[:-1]
+    matrices = _matrices(rotations)
+    features = [up, positions.reshape(*lead, -1)]
+    if shape.limbs:
+        ends, feet, limbs = _limb_plan(shape)
+        _circles(shape, scene, positions[..., ends, :])
+        if len(feet):  # seen from the limb itself, a foot says which way its knee points
+            matrices = matrices.copy()
+            matrices[..., feet, :, :] = (
+                np.swapaxes(scene["limb.frame"][..., limbs, :, :], -1, -2) @ matrices[..., feet, :, :]
+            )
         features.append(scene["limb.radius"])
+    features += [matrices[..., :2].reshape(*lead, -1), directions.reshape(*lead, -1), numbers]
     return np.concatenate(features, axis=-1), scene
 
 
@@ -312,32 +327,30 @@ def encode_outputs(shape: Layout, row: np.ndarray, scene: dict[str, np.ndarray])
 
     Raises ValueError as ``encode_inputs`` does.
     """
-    values = read_values(shape.outputs, row, shape)
+    positions, rotations, directions, numbers = read_values(shape.outputs, row, shape)
     if shape.name == "legs":
-        new = np.stack([values[c.name] for c in shape.outputs], axis=-2)
-        step = axis_angle_from_quaternion(quaternion_multiply(quaternion_conjugate(scene["legs.old"]), new))
+        step = axis_angle_from_quaternion(_multiply(scene["legs.old"] * _CONJUGATE, rotations))
         return step.reshape(*step.shape[:-2], 18)
+    positions, rotations, directions = _inward(shape.outputs, (positions, rotations, directions), scene, shape)
     joints = {limb.joint: i for i, limb in enumerate(shape.limbs)}
+    sixd = np.swapaxes(_matrices(rotations)[..., :2], -1, -2).reshape(*rotations.shape[:-1], 6)
+    at = dict.fromkeys(SIZES, 0)
     parts = []
     for c in shape.outputs:
-        value = values[c.name]
-        if c.space == "world":
-            if c.kind == "position":
-                value = _into(scene["frame"], value - scene["origin"])
-                if np.abs(value).max(initial=0) > REACH:
-                    raise ValueError(f"{c.name}: expected within {REACH:g} m of {shape.inputs[0].name}, got more")
-            elif c.kind == "direction":
-                value = _into(scene["frame"], value)
-            elif c.kind == "rotation":
-                value = quaternion_multiply(quaternion_conjugate(scene["turn"]), value)
+        i = at[c.kind]
+        at[c.kind] += 1
         if c.name in joints:
-            i = joints[c.name]
-            local = _into(scene["limb.frame"][..., i, :, :], value - scene["limb.middle"][..., i, :])
-            value = local[..., [0, 2]]
+            j = joints[c.name]
+            local = _into(scene["limb.frame"][..., j, :, :], positions[..., i, :] - scene["limb.middle"][..., j, :])
+            parts.append(local[..., [0, 2]])
+        elif c.kind == "position":
+            parts.append(positions[..., i, :])
         elif c.kind == "rotation":
-            matrix = matrix_from_quaternion(value)
-            value = np.concatenate([matrix[..., :, 0], matrix[..., :, 1]], axis=-1)
-        parts.append(value)
+            parts.append(sixd[..., i, :])
+        elif c.kind == "direction":
+            parts.append(directions[..., i, :])
+        else:
+            parts.append(numbers[..., i : i + 1])
     return np.concatenate(parts, axis=-1)
 
 
@@ -348,15 +361,16 @@ def decode(shape: Layout, guess: np.ndarray, scene: dict[str, np.ndarray], *, ex
     far as the leg reaches, with the foot's orientation kept.
     """
     guess = np.asarray(guess, np.float64)
+    lead = guess.shape[:-1]
+    nothing = np.zeros((*lead, 0, 3))
     if shape.name == "legs":
-        step = guess.reshape(*guess.shape[:-1], 6, 3)
-        new = quaternion_multiply(scene["legs.old"], quaternion_from_axis_angle(step))
-        new = new / np.linalg.norm(new, axis=-1, keepdims=True)
+        step = quaternion_from_axis_angle(guess.reshape(*lead, 6, 3))
+        new = _unit(_multiply(scene["legs.old"], step))
         if exact:
             new = _place_feet(scene, new)
-        return write_values(shape.outputs, {c.name: new[..., i, :] for i, c in enumerate(shape.outputs)}, shape)
+        return write_values(shape.outputs, (nothing, new, nothing, nothing[..., 0]), shape)
     joints = {limb.joint: i for i, limb in enumerate(shape.limbs)}
-    values = {}
+    found: dict[str, list[np.ndarray]] = {kind: [] for kind in SIZES}
     at = 0
     for c, size in zip(shape.outputs, groups(shape), strict=True):
         value = guess[..., at : at + size]
@@ -365,22 +379,24 @@ def decode(shape: Layout, guess: np.ndarray, scene: dict[str, np.ndarray], *, ex
             i = joints[c.name]
             length = np.linalg.norm(value, axis=-1, keepdims=True)
             value = np.where(length > 1e-9, value / np.maximum(length, 1e-30), np.array([0.0, 1.0]))
-            ring = scene["limb.frame"][..., i, :, :][..., :, [0, 2]]
-            offset = np.einsum("...ij,...j->...i", ring, value) * scene["limb.radius"][..., i : i + 1]
-            value = scene["limb.middle"][..., i, :] + offset
+            ring = scene["limb.frame"][..., i, :, :][..., [0, 2]]
+            value = scene["limb.middle"][..., i, :] + _out_of(ring, value) * scene["limb.radius"][..., i : i + 1]
         elif c.kind == "rotation":
             value = quaternion_from_matrix(_orthonormal(value))
         elif c.kind == "direction":
             value = value / np.maximum(np.linalg.norm(value, axis=-1, keepdims=True), 1e-12)
-        if c.space == "world":
-            if c.kind == "position":
-                value = _out_of(scene["frame"], value) + scene["origin"]
-            elif c.kind == "direction":
-                value = _out_of(scene["frame"], value)
-            elif c.kind == "rotation":
-                value = quaternion_multiply(scene["turn"], value)
-        values[c.name] = value
-    return write_values(shape.outputs, values, shape)
+        elif c.kind == "number":
+            value = value[..., 0]
+        found[c.kind].append(value)
+    numbers = np.stack(found["number"], axis=-1) if found["number"] else nothing[..., 0]
+    positions, directions = (np.stack(v, axis=-2) if v else nothing for v in (found["position"], found["direction"]))
+    rotations = np.stack(found["rotation"], axis=-2) if found["rotation"] else np.zeros((*lead, 0, 4))
+    here = _plan(shape.outputs, shape.xyzw).here
+    frame = scene["frame"][..., None, :, :]
+    positions = np.where(here[0][:, None], _out_of(frame, positions) + scene["origin"][..., None, :], positions)
+    rotations = np.where(here[1][:, None], _multiply(scene["turn"][..., None, :], rotations), rotations)
+    directions = np.where(here[2][:, None], _out_of(frame, directions), directions)
+    return write_values(shape.outputs, (positions, rotations, directions, numbers), shape)
 
 
 def stray(shape: Layout, row: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
@@ -407,88 +423,187 @@ def legs_forward(scene: dict[str, np.ndarray], rotations: np.ndarray) -> tuple[n
 
     ``rotations`` (..., 6, 4): thigh, calf, foot of the left leg, then of the right one, relative to their parents.
     """
-    _, knee, foot, _, turned = _leg_chain(scene, matrix_from_quaternion(rotations))
+    knee, foot, turned = _leg_chain(scene, _matrices(rotations))
     return knee, foot, turned
 
 
-def _legs_features(scene: dict[str, np.ndarray], features: list[np.ndarray]) -> np.ndarray:
-    bones = [side + bone for side in SIDES for bone in LEG_BONES]
-    old = np.stack([scene[f"{bone}.rotation"] for bone in bones], axis=-2)
-    scene["legs.old"] = old
-    scene["legs.offsets"] = np.stack([scene[f"{bone}.position"] for bone in bones], axis=-2)
-    local = matrix_from_quaternion(old)
-    _, _, foot, _, turned = _leg_chain(scene, local)
-    target = np.stack([scene[f"{side}Foot.target"] for side in SIDES], axis=-2)
-    normal = np.stack([scene[f"{side}Foot.normal"] for side in SIDES], axis=-2)
-    hit = np.concatenate([scene[f"{side}Foot.hit"] for side in SIDES], axis=-1)
-    lead = old.shape[:-2]
-    parts = [
-        local[..., :, :2].reshape(*lead, 36),
-        turned[..., :, :2].reshape(*lead, 12),
-        foot.reshape(*lead, 6),
-        target.reshape(*lead, 6),
-        (target - foot).reshape(*lead, 6),
-        normal.reshape(*lead, 6),
-        _into(turned, normal).reshape(*lead, 6),
-        hit,
-    ]
-    return np.concatenate(features + parts, axis=-1)
+def _inward(
+    channels: tuple[Channel, ...],
+    values: tuple[np.ndarray, np.ndarray, np.ndarray],
+    scene: dict[str, np.ndarray],
+    shape: Layout,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Positions, rotations, directions of world space into the reference's frame; the others stay."""
+    positions, rotations, directions = values
+    here = _plan(channels, shape.xyzw).here
+    frame = scene["frame"][..., None, :, :]
+    if positions.shape[-2]:
+        positions = np.where(here[0][:, None], _into(frame, positions - scene["origin"][..., None, :]), positions)
+        if np.abs(positions).max(initial=0) > REACH:
+            raise ValueError(f"frame: expected positions within {REACH:g} m of {shape.inputs[0].name}, got more")
+    if rotations.shape[-2]:
+        back = scene["turn"][..., None, :] * _CONJUGATE
+        rotations = np.where(here[1][:, None], _multiply(back, rotations), rotations)
+    if directions.shape[-2]:
+        directions = np.where(here[2][:, None], _into(frame, directions), directions)
+    return positions, rotations, directions
 
 
-def _leg_chain(
-    scene: dict[str, np.ndarray], local: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Hips, knees, feet (..., 2, 3), and rotations of calves and feet (..., 2, 3, 3), in the pelvis' space."""
+def _legs_features(
+    scene: dict[str, np.ndarray],
+    up: np.ndarray,
+    positions: np.ndarray,
+    rotations: np.ndarray,
+    normals: np.ndarray,
+    hits: np.ndarray,
+) -> np.ndarray:
+    scene["legs.old"], scene["legs.offsets"], scene["legs.target"] = (
+        rotations,
+        positions[..., :6, :],
+        positions[..., 6:, :],
+    )
+    local = _matrices(rotations)
+    _, foot, turned = _leg_chain(scene, local)
+    target = scene["legs.target"]
+    lead = up.shape[:-1]
+    parts = [up, local[..., :2], turned[..., :2], foot, target, target - foot, normals, _into(turned, normals), hits]
+    return np.concatenate([part.reshape(*lead, -1) for part in parts], axis=-1)
+
+
+def _leg_chain(scene: dict[str, np.ndarray], local: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Knees, feet (..., 2, 3) and rotations of the feet (..., 2, 3, 3) in the pelvis' space."""
     offsets = scene["legs.offsets"]
     hip, to_knee, to_foot = offsets[..., 0::3, :], offsets[..., 1::3, :], offsets[..., 2::3, :]
     thigh = local[..., 0::3, :, :]
     calf = thigh @ local[..., 1::3, :, :]
     knee = hip + _out_of(thigh, to_knee)
-    return hip, knee, knee + _out_of(calf, to_foot), calf, calf @ local[..., 2::3, :, :]
+    return knee, knee + _out_of(calf, to_foot), calf @ local[..., 2::3, :, :]
 
 
 def _place_feet(scene: dict[str, np.ndarray], rotations: np.ndarray) -> np.ndarray:
-    local = matrix_from_quaternion(rotations)
-    hip, knee, foot, calf, turned = _leg_chain(scene, local)
-    thigh = local[..., 0::3, :, :]
-    target = np.stack([scene[f"{side}Foot.target"] for side in SIDES], axis=-2)
-    upper = np.linalg.norm(knee - hip, axis=-1, keepdims=True)
-    lower = np.linalg.norm(foot - knee, axis=-1, keepdims=True)
-    to = target - hip
-    far = np.linalg.norm(to, axis=-1, keepdims=True)
-    axis = to / np.maximum(far, 1e-12)
-    far = np.clip(far, np.abs(upper - lower) + 1e-6, upper + lower - 1e-6)
+    """Each knee kept on its side of the line from hip to target, the triangle closed, the foot's orientation kept."""
+    hip = scene["legs.offsets"][..., 0::3, :]
+    knee, foot, _ = _leg_chain(scene, _matrices(rotations))
+    thigh = rotations[..., 0::3, :]
+    calf = _multiply(thigh, rotations[..., 1::3, :])
+    turned = _multiply(calf, rotations[..., 2::3, :])
+    upper, lower = _length(knee - hip), _length(foot - knee)
+    to = scene["legs.target"] - hip
+    axis = to / np.maximum(_length(to), 1e-12)
+    far = np.clip(_length(to), np.abs(upper - lower) + 1e-6, upper + lower - 1e-6)
     along = (upper**2 - lower**2 + far**2) / (2 * far)
     side = knee - hip
     side = side - axis * (side * axis).sum(-1, keepdims=True)
-    side = side / np.maximum(np.linalg.norm(side, axis=-1, keepdims=True), 1e-12)
-    new_knee = hip + axis * along + side * np.sqrt(np.maximum(upper**2 - along**2, 0))
-    new_thigh = rotation_between(knee - hip, new_knee - hip) @ thigh
-    new_calf = rotation_between(foot - knee, hip + axis * far - new_knee) @ calf
-    out = np.empty_like(local)
-    out[..., 0::3, :, :] = new_thigh
-    out[..., 1::3, :, :] = np.swapaxes(new_thigh, -1, -2) @ new_calf
-    out[..., 2::3, :, :] = np.swapaxes(new_calf, -1, -2) @ turned
-    return quaternion_from_matrix(out)
+    side = side / np.maximum(_length(side), 1e-12)
+    new_knee = axis * along + side * np.sqrt(np.maximum(upper**2 - along**2, 0))  # from the hip
+    new_thigh = _multiply(_arc((knee - hip) / upper, new_knee / upper), thigh)
+    new_calf = _multiply(_arc((foot - knee) / lower, (axis * far - new_knee) / lower), calf)
+    out = np.empty_like(rotations)
+    out[..., 0::3, :] = new_thigh
+    out[..., 1::3, :] = _multiply(new_thigh * _CONJUGATE, new_calf)
+    out[..., 2::3, :] = _multiply(new_calf * _CONJUGATE, turned)
+    return _unit(out)
 
 
-def _circles(shape: Layout, scene: dict[str, np.ndarray]) -> None:
+@lru_cache(maxsize=64)
+def _limb_plan(shape: Layout) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which positions are the limbs' ends; which rotations belong to ends, and to which limbs; the reference left out."""
+    plan = _plan(shape.inputs, shape.xyzw)
+    positions, rotations = plan.names[0][1:], plan.names[1][1:]
+    ends = np.array([positions.index(limb.end) for limb in shape.limbs], int)
+    turns = [limb.end.removesuffix(".position") + ".rotation" for limb in shape.limbs]
+    pairs = [(rotations.index(name), i) for i, name in enumerate(turns) if name in rotations]
+    return ends, np.array([a for a, _ in pairs], int), np.array([b for _, b in pairs], int)
+
+
+@lru_cache(maxsize=64)
+def _limb_numbers(limbs: tuple[Limb, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    rest = np.array([limb.rest for limb in limbs])
+    rest = rest / np.linalg.norm(rest, axis=-1, keepdims=True)
+    base = rotation_between(np.array([0.0, 1.0, 0.0]), rest)
+    upper, lower = (np.array([getattr(limb, k) for limb in limbs])[:, None] for k in ("upper", "lower"))
+    return np.array([limb.root for limb in limbs]), upper, lower, rest, base
+
+
+def _circles(shape: Layout, scene: dict[str, np.ndarray], ends: np.ndarray) -> None:
     """Where each limb's joint can be: middle, radius [m] and a frame whose Y points from the root to the end.
 
     The frame is the smallest turn from the rest direction: its one singular place is a limb opposite to its rest.
     """
-    root = np.array([limb.root for limb in shape.limbs])
-    upper, lower = (np.array([getattr(limb, k) for limb in shape.limbs])[:, None] for k in ("upper", "lower"))
-    rest = np.array([limb.rest for limb in shape.limbs])
-    to = np.stack([scene[limb.end] for limb in shape.limbs], axis=-2) - root
-    far = np.linalg.norm(to, axis=-1, keepdims=True)
+    root, upper, lower, rest, base = _limb_numbers(shape.limbs)
+    to = ends - root
+    far = _length(to)
     axis = to / np.maximum(far, 1e-12)
     # beyond its reach the limb is straight, too near it is folded
     far = np.clip(far, np.abs(upper - lower) + 1e-6, upper + lower)
     along = (upper**2 - lower**2 + far**2) / (2 * far)
-    scene["limb.frame"] = rotation_between(rest, axis) @ rotation_between(np.array([0.0, 1.0, 0.0]), rest)
+    scene["limb.frame"] = _matrices(_arc(rest, axis)) @ base
     scene["limb.middle"] = root + axis * along
     scene["limb.radius"] = np.sqrt(np.maximum(upper**2 - along**2, 0))[..., 0]
+
+
+# -- small kernels: frames come one at a time, and one product with a constant is faster than many slices ----------------
+
+
+def _constants() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Constants (16, 9), (16, 4), (9, 3): rotation matrix, Hamilton product and cross product as sums of products."""
+    product = np.zeros((4, 4, 4))
+    units = np.eye(4)
+    for i in range(4):
+        for j in range(4):
+            product[i, j] = quaternion_multiply(units[i], units[j])
+    cross = np.array([[np.cross(a, b) for b in np.eye(3)] for a in np.eye(3)])
+    # R v = q v q*: column k is q e_k q*
+    matrix = np.zeros((4, 4, 3, 3))
+    for i in range(4):
+        for j in range(4):
+            for k in range(3):
+                back = units[j] * _CONJUGATE
+                turned = quaternion_multiply(quaternion_multiply(units[i], units[k + 1]), back)
+                matrix[i, j, :, k] = turned[1:]
+    return matrix.reshape(16, 9), product.reshape(16, 4), cross.reshape(9, 3)
+
+
+_CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])
+_MATRIX, _PRODUCT, _CROSS = _constants()
+
+
+def _matrices(quaternions: np.ndarray) -> np.ndarray:
+    """Unit quaternions (..., 4) to matrices (..., 3, 3)."""
+    lead = quaternions.shape[:-1]
+    pairs = (quaternions[..., :, None] * quaternions[..., None, :]).reshape(*lead, 16)
+    return (pairs @ _MATRIX).reshape(*lead, 3, 3)
+
+
+def _multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Hamilton product (..., 4): ``b`` first, then ``a``."""
+    pairs = a[..., :, None] * b[..., None, :]
+    out: np.ndarray = pairs.reshape(*pairs.shape[:-2], 16) @ _PRODUCT
+    return out
+
+
+def _arc(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The smallest turn (..., 4) of unit vectors ``a`` to ``b``; exactly opposite ones, which have no smallest turn, stay."""
+    pairs = a[..., :, None] * b[..., None, :]
+    vector = pairs.reshape(*pairs.shape[:-2], 9) @ _CROSS
+    cosine = (a * b).sum(-1, keepdims=True)
+    return _unit(np.concatenate([1 + np.maximum(cosine, 1e-9 - 1), vector], axis=-1), loose=True)
+
+
+def _unit(vectors: np.ndarray, *, loose: bool = False) -> np.ndarray:
+    """Unit vectors (..., n); ValueError where a length is under a half or over 2, unless ``loose``."""
+    length = np.sqrt((vectors * vectors).sum(-1, keepdims=True))
+    if not loose and not bool(((length > 0.5) & (length < 2.0)).all()):
+        raise ValueError(
+            "frame: expected quaternions and directions of unit length, got some beyond half or double of it"
+        )
+    out: np.ndarray = vectors / length
+    return out
+
+
+def _length(vectors: np.ndarray) -> np.ndarray:
+    out: np.ndarray = np.sqrt((vectors * vectors).sum(-1, keepdims=True))
+    return out
 
 
 def _into(frame: np.ndarray, vectors: np.ndarray) -> np.ndarray:
