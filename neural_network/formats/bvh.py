@@ -26,7 +26,7 @@ FALLBACK_FPS = 30.0  # [1/s] where the file names no usable frame time
 MAX_JOINTS = 10_000  # more than ten times the largest face rig; a damaged file must not fill the memory
 MAX_VALUE = 1e9  # a motion value beyond this is damage, in any unit
 _MAX_NOTES = 12  # warnings of one kind that are spelled out
-_CHUNK = 1 << 18  # [bytes] of motion text looked at in one go
+_CHUNK = 1 << 17  # [bytes] of motion text looked at in one go
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?"
 _WORD = re.compile(
@@ -620,7 +620,7 @@ def _plain_decimals(raw: np.ndarray, starts: np.ndarray, lengths: np.ndarray) ->
     negative = raw[starts] == 45
     signs = negative | (raw[starts] == 43)
     whole = np.zeros(len(starts))
-    digits, decimals, dots = (np.zeros(len(starts), np.int64) for _ in range(3))
+    digits, decimals, dots = (np.zeros(len(starts), np.uint8) for _ in range(3))
     for place in range(longest):
         inside = lengths > place
         letter = raw[starts + place]
