@@ -20,9 +20,11 @@ import numpy as np
 from ..reference_rig import reference
 from ..rotations import (
     axis_angle_from_matrix,
+    matrix_from_axis_angle,
     matrix_from_quaternion,
     rotation_between,
     slerp,
+    twist_about,
 )
 from ..skeleton import Skeleton
 from .clip import Clip
@@ -37,6 +39,9 @@ CONTACT_SPEED = 0.3  # [m/s at a leg of 0.945 m] and its toe is slower than this
 REFERENCE_LEG = 0.945  # [m]
 BLEND_SECONDS = 0.2  # a foot's correction fades in and out over this long beside a contact
 PIN_DRIFT = 0.08  # [m at a leg of 0.945 m] a contact that slides further than this is no pin: the slide is kept
+HINGE_FRAMES = 10  # bent frames from which on a hinge's axis is believed
+HINGE_TWIST = np.radians(60)  # more than this is a mistake rather than a roll
+WRIST_TWIST_LEFT = 1 / 3  # of a hand's twist against the forearm stays at the wrist: the forearm turns with the hand
 EVIDENCE_FRAMES = 80  # frames of a take that are looked at to find the roles
 STRAIGHT = 0.9995  # share of the leg's length that an ankle may be away; the rest keeps the knee's plane defined
 
@@ -188,6 +193,9 @@ def carry(source: Body, motion: Motion, target: Body) -> tuple[np.ndarray, np.nd
     at_t = _rest_to_t_pose(target)
     since_t = {role: motion.turned[:, j] @ np.swapaxes(to_t[role], -1, -2) for role, j in source.bones.items()}
     since_t = _fill_roles(since_t, target.bones)
+    for side in ("Left", "Right"):
+        if {side + "ForeArm", side + "Hand"} <= set(source.bones):
+            since_t[side + "ForeArm"] = _pronated(since_t[side + "ForeArm"], since_t[side + "Hand"], side)
     frames, count = len(motion.turned), len(target.parents)
     turned = np.empty((frames, count, 3, 3))
     by_bone = {j: role for role, j in target.bones.items()}
@@ -300,11 +308,41 @@ def _to_t_pose(body: Body, motion: Motion, stand: int, contact: Mapping[str, np.
                 before = turn[role]
     out = {role: turn[role] @ posed[j] for role, j in body.bones.items()}
     for side in ("Left", "Right"):
+        for upper, lower, end in (("Arm", "ForeArm", "Hand"), ("Thigh", "Shin", "Foot")):
+            twist = _hinge_twist(body, motion, side + upper, side + lower, side + end, out)
+            out[side + upper] = twist @ out[side + upper] if side + upper in out else np.eye(3)
+            if upper == "Thigh":
+                out[side + lower] = twist @ out[side + lower]
         for part in ("Foot", "ToeBase"):
             role = side + part
             if role in body.bones and role in contact:
                 out[role] = _sole(body, motion, role, contact[role], out)
     return out
+
+
+def _hinge_twist(
+    body: Body, motion: Motion, upper: str, lower: str, end: str, known: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """Turn (3, 3) about the limb's T-direction that brings the axis its hinge really bends about to where a hinge's is.
+
+    A T-pose seen only as joints says nothing of how upper arms are rolled; the elbow's axis in the frames does. The
+    identity where the hinge bends too little to tell, or about no one axis.
+    """
+    if not {upper, lower, end} <= set(body.bones) or len(motion.turned) < HINGE_FRAMES:
+        return np.eye(3)
+    j, k, e = (body.bones[r] for r in (upper, lower, end))
+    above, below = motion.heads[:, k] - motion.heads[:, j], motion.heads[:, e] - motion.heads[:, k]
+    axis = np.cross(_unit(above), _unit(below))
+    axis = np.einsum("fba,fb->fa", motion.turned[:, j], axis) @ known[upper].T
+    bent = np.linalg.norm(axis, axis=1) > np.sin(np.radians(15))
+    total = axis[bent].sum(axis=0)
+    if np.count_nonzero(bent) < HINGE_FRAMES or np.linalg.norm(total) < 0.9 * np.linalg.norm(axis[bent], axis=1).sum():
+        return np.eye(3)
+    along = _t_direction(upper)
+    assert along is not None
+    wanted = np.array([1.0, 0, 0]) if upper.endswith("Thigh") else np.array([0, 0, -np.sign(along[0])])
+    angle = np.arctan2(np.cross(total, wanted) @ along, total @ wanted)
+    return matrix_from_axis_angle(along * np.clip(angle, -HINGE_TWIST, HINGE_TWIST))
 
 
 def _level(direction: np.ndarray, wanted: np.ndarray) -> np.ndarray:
@@ -368,9 +406,14 @@ def _spread(have: list[np.ndarray], wanted: list[str]) -> dict[str, np.ndarray]:
     return out
 
 
-def _between(a: np.ndarray, b: np.ndarray, share: float) -> np.ndarray:
-    from ..rotations import matrix_from_axis_angle
+def _pronated(forearm: np.ndarray, hand: np.ndarray, side: str) -> np.ndarray:
+    """Forearms (F, 3, 3) that turn with the hand: many files twist the wrist alone, which wraps the skin like a sweet."""
+    along = np.array([1.0 if side == "Left" else -1.0, 0, 0])
+    twist = twist_about(axis_angle_from_matrix(np.swapaxes(forearm, -1, -2) @ hand), along)
+    return np.asarray(forearm @ matrix_from_axis_angle((1 - WRIST_TWIST_LEFT) * twist[:, None] * along))
 
+
+def _between(a: np.ndarray, b: np.ndarray, share: float) -> np.ndarray:
     return matrix_from_axis_angle(slerp(axis_angle_from_matrix(a), axis_angle_from_matrix(b), share))
 
 
