@@ -804,6 +804,8 @@ def load_roles(path: str | Path, names: Sequence[str]) -> Roles:
             raise ValueError(f"{path.name}: no role is called {role!r}; there are {', '.join(ROLE_NAMES)}")
         if name is None:
             continue
+        if not isinstance(name, str):
+            raise ValueError(f"{path.name}: {role} should be a bone's name or null, got {json.dumps(name)}")
         if name not in index:
             raise ValueError(
                 f"{path.name}: {role} should be {name!r}, but the skeleton has no such bone; it has {', '.join(names[:40])}"
