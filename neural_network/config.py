@@ -29,6 +29,7 @@ class Losses:
     orientation: float = 0.1  # geodesic angle of the effectors, inside the FK term
     contact: float = 0.5  # grounded feet: squared height error and squared slip
     pose: float = 0.3  # 1 - cos of the rotation error of every bone
+    joints: float = 0.0  # mean Euclidean distance of all heads but the Hips'
     limits: float = 0.1  # squared excess beyond swing and twist limits
 
 

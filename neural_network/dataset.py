@@ -200,7 +200,7 @@ def load(path: str | os.PathLike[str]) -> PoseSet:
         if not np.issubdtype(found["parents"].dtype, np.integer):
             raise ValueError(f"parents: expected integers, got {found['parents'].dtype}")
         for name in ("bone_names", "clip_names", "clip_tasks", "effectors", "feet"):
-            if found[name].ndim != 1 or found[name].dtype.kind != "U" and found[name].size:
+            if found[name].ndim != 1 or (found[name].dtype.kind != "U" and found[name].size):
                 raise ValueError(f"{name}: expected a list of names, got {found[name].dtype} {found[name].shape}")
         rig = skeletons.make(
             [str(n) for n in found["bone_names"]],

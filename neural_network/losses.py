@@ -169,6 +169,12 @@ def total(
             values["contact"], third = contact(reached[:, feet], targets.positions[:, feet], targets.grounded)
             force[:, feet] += weights.contact * third
         felt = fk.joint_torques(skeleton, turned, heads, bones, force, torque)
+        if weights.joints > 0:
+            _, true_heads = fk.forward_components(skeleton, truth, own)
+            inner = np.arange(1, skeleton.count)
+            share = np.full(heads[0, 1:].shape, 1 / len(inner), rot.dtype)
+            values["joints"], push = effector_distance(heads[:, 1:], true_heads[:, 1:], share)
+            felt = felt + fk.joint_torques(skeleton, turned, heads, inner, weights.joints * push)
         if shift is not None:
             out[3 * skeleton.count :] += np.sum(force, axis=1)
             gradient[:, 0] += rotations.backward_components(_root_outputs(outputs), felt[:, 0])

@@ -26,6 +26,7 @@ DAMPING_SHARE = 0.5  # of the squared error, added to the floor
 STEP_MOST = 0.6  # [rad] no joint turns further in one step
 BACK_OFF = 10.0  # damping is multiplied by this after a step that made it worse
 ROOT_SHIFT = 0.5  # [leg lengths / rad] how readily a free root moves rather than turns
+HALF_TURN = 0.05  # floor of 1 + trace: near half a turn the residual keeps its direction and loses some length
 TRUNK_FIRST = 0.05  # the root follows only what the joints leave over
 
 
@@ -103,7 +104,7 @@ def refine(
             delta[:, 0] = 0
         largest = np.sqrt(np.max(np.sum(delta * delta, axis=0), axis=0))
         delta *= np.minimum(1, STEP_MOST / np.maximum(largest, 1e-12))
-        new_turns = fk.compose_components(rotations.matrix_components(delta), turns)
+        new_turns = fk.compose_components(rotations.cayley_components(delta), turns)
         if limits:
             new_turns = rotations.matrix_components(clamp(skeleton, rotations.axis_angle_components(new_turns)))
         new_turned, new_heads = fk.forward_matrices(skeleton, new_turns, own)
@@ -196,8 +197,14 @@ def _residual(aim: _Aim, positions: np.ndarray, turned: np.ndarray) -> np.ndarra
         apart = np.where(np.any(aim.normals, axis=0), along, apart)
     if aim.turned is None:
         return apart.swapaxes(0, 1) * aim.active[:, :1]
-    way = rotations.axis_angle_components(fk.compose_components(aim.turned, turned.swapaxes(0, 1)))
-    out = np.concatenate([apart, way]).swapaxes(0, 1)
+    # the axis times 2 sin(t/2), from R = aim D^T: zero only where R is the identity, and it never wraps
+    way = fk.compose_components(aim.turned, turned.swapaxes(0, 1))
+    scale = 1 / np.sqrt(np.maximum(1 + way[0, 0] + way[1, 1] + way[2, 2], HALF_TURN))
+    out = np.empty((apart.shape[1], 6, apart.shape[-1]), apart.dtype)
+    out[:, :3] = apart.swapaxes(0, 1)
+    np.multiply(way[2, 1] - way[1, 2], scale, out=out[:, 3])
+    np.multiply(way[0, 2] - way[2, 0], scale, out=out[:, 4])
+    np.multiply(way[1, 0] - way[0, 1], scale, out=out[:, 5])
     if not aim.everything:
         out = out * np.repeat(aim.active, 3, axis=1)
     return out

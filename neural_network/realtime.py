@@ -1,0 +1,569 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The solve for one pose at a time, as games and Live IK call it: the mathematics of refinement.py without its waiting.
+
+For a single pose NumPy's calls cost more than its arithmetic, so this room does in few calls what the batched one does in
+many: joints are walked by doubling (parent, grandparent, ...) in three products, the Jacobian stands in one array made
+beforehand, and matrix-vector products go through einsum, which is fast in every build of NumPy, with BLAS or without.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from . import rotations
+from .config import GROUND, HEADING_WEAK
+from .network import Network, layers, sizes
+from .refinement import BACK_OFF, DAMPING_FLOOR, DAMPING_SHARE, HALF_TURN, ROOT_SHIFT, STEP_MOST, TRUNK_FIRST, clamp
+from .skeleton import Skeleton
+
+if TYPE_CHECKING:
+    from .solver import Goals
+
+_LEVI = np.zeros((3, 3, 3), np.float32)
+for _i, _j, _k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+    _LEVI[_i, _j, _k], _LEVI[_i, _k, _j] = -1, 1  # (v @ LEVI) is the matrix of v x
+_LEVI_FLAT = _LEVI.reshape(3, 9)
+_EYE = np.eye(3, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What never changes between two solves of one rig; made by :func:`plan`."""
+
+    count: int
+    bones: np.ndarray  # (E) effectors
+    ancestors: tuple[np.ndarray, ...]  # (J + 1) each: the bone 1, 2, 4, ... above, J where there is none
+    offsets: np.ndarray  # (J, 3) [leg lengths]
+    moves: np.ndarray  # (E, J, 1) 1 where turning the joint moves the effector's head or turns it
+    turns: np.ndarray  # (E, 3, J, 3) the orientation rows of the Jacobian, constant in world axes
+
+
+def plan(skeleton: Skeleton, free_root: bool = False) -> Plan:
+    """Lay out a rig for :func:`refine_one`; with ``free_root`` its Hips may follow."""
+    count = skeleton.count
+    above = np.append(np.where(skeleton.parents < 0, count, skeleton.parents), count)
+    steps, reach = [], above
+    while np.any(reach < count):
+        steps.append(reach)
+        reach = reach[reach]
+    share = skeleton.subtree[:, list(skeleton.effectors)].T.astype(np.float32)  # (E, J)
+    share[:, 0] = np.sqrt(TRUNK_FIRST) if free_root else 0
+    turns = share[:, None, :, None] * _EYE[:, None, :]
+    offsets = (skeleton.offsets / skeleton.leg_length).astype(np.float32)
+    return Plan(
+        count, np.array(skeleton.effectors), tuple(steps), offsets, share[:, :, None], np.ascontiguousarray(turns)
+    )
+
+
+def forward_one(layout: Plan, turns: np.ndarray) -> np.ndarray:
+    """Own rotations (J, 3, 3) to poses (J, 4, 4): rotation ``D`` and head [leg lengths] in the root frame."""
+    pose = np.zeros((layout.count + 1, 4, 4), np.float32)
+    pose[:-1, :3, :3] = turns
+    pose[:-1, :3, 3] = layout.offsets
+    pose[:, 3, 3] = 1
+    pose[-1, :3, :3] = _EYE
+    # A head's offset is turned by its parent alone, so a bone's transform is: move, then turn; that is what stands here.
+    for ancestor in layout.ancestors:
+        pose = np.matmul(pose[ancestor], pose)
+    return pose[:-1]
+
+
+def quaternions(rot: np.ndarray) -> np.ndarray:
+    """Axis-angle (N, 3) [rad] to quaternions (N, 4)."""
+    out = np.empty((len(rot), 4), rot.dtype)
+    half = np.sqrt(np.einsum("nc,nc->n", rot, rot) + 1e-30) * 0.5
+    np.cos(half, out=out[:, 0])
+    np.multiply(rot, (np.sin(half) / (2 * half))[:, None], out=out[:, 1:])
+    return out
+
+
+def matrices(quaternion: np.ndarray) -> np.ndarray:
+    """Unit quaternions (N, 4) to matrices (N, 3, 3): every entry is a sum of products of two components."""
+    products = (quaternion[:, :, None] * quaternion[:, None, :]).reshape(-1, 16)
+    return (products @ _QUADRATIC.astype(quaternion.dtype, copy=False)).reshape(-1, 3, 3)
+
+
+def quaternions_of(turns: np.ndarray) -> np.ndarray:
+    """Matrices (N, 3, 3) to unit quaternions (N, 4), w >= 0."""
+    out = turns.reshape(-1, 9) @ _LINEAR
+    out[:, 0] += 1
+    if out[:, 0].min() < 0.1:  # a turn near half a circle: the slower way that loses no digits
+        return rotations.quaternion_from_matrix(turns)
+    out /= np.sqrt(np.einsum("nc,nc->n", out, out))[:, None]
+    return out
+
+
+def _quadratic() -> np.ndarray:
+    out = np.zeros((4, 4, 3, 3), np.float32)
+    for a in range(3):
+        out[0, 0, a, a] = 1
+        for b in range(3):
+            out[1 + b, 1 + b, a, a] += 1 if a == b else -1
+            if a != b:
+                out[1 + a, 1 + b, a, b] += 2
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        out[0, 1 + k, j, i] += 2
+        out[0, 1 + k, i, j] -= 2
+    return out.reshape(16, 9)
+
+
+def _linear() -> np.ndarray:
+    out = np.zeros((3, 3, 4), np.float32)
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        out[i, i, 0] = 1
+        out[k, j, 1 + i], out[j, k, 1 + i] = 1, -1
+    return out.reshape(9, 4)
+
+
+_QUADRATIC = _quadratic()
+_LINEAR = _linear()
+
+
+def refine_one(
+    layout: Plan,
+    turns: np.ndarray,
+    goals: np.ndarray,
+    goal_turns: np.ndarray | None,
+    steps: int,
+    active: np.ndarray | None = None,
+    shift: np.ndarray | None = None,
+    free_root: bool = False,
+    normals: np.ndarray | None = None,
+    inside: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """At most ``steps`` steps from own rotations ``turns`` (J, 3, 3) towards ``goals`` (E, 3) [leg lengths] and ``goal_turns`` (E, 3, 3).
+
+    ``active`` (E, 2) bool says which positions and orientations count; ``normals`` (E, 3), where not zero, the only
+    direction that does; ``inside`` brings rotations into the joint limits after each step. Returns own rotations,
+    poses (J, 4, 4) and the root's shift (3). Never worse than the start.
+    """
+    bones, moves = layout.bones, layout.moves
+    effectors = len(bones)
+    width = 3 if goal_turns is None else 6
+    rows = None
+    if active is not None and not np.all(active[:, : width // 3]):
+        rows = np.flatnonzero(np.repeat(active[:, : width // 3], 3, axis=1).ravel())
+        if not len(rows):
+            steps = 0
+    jacobian = np.zeros((effectors, width, layout.count, 3), np.float32)
+    if width == 6:
+        jacobian[:, 3:] = layout.turns
+    flat = jacobian.reshape(effectors * width, -1)
+    shift = np.zeros(3, np.float32) if shift is None else shift
+    residual = np.zeros((effectors, width), np.float32)
+    pose = forward_one(layout, turns)
+    cost = _missing(pose, bones, shift, goals, goal_turns, normals, residual, rows)
+    damping = 1.0
+    for _ in range(steps):
+        arm = pose[bones, None, :3, 3] - pose[None, :, :3, 3]
+        arm *= moves
+        x, y, z = arm[..., 0], arm[..., 1], arm[..., 2]
+        jacobian[:, 1, :, 0], jacobian[:, 2, :, 0] = -z, y
+        jacobian[:, 0, :, 1], jacobian[:, 2, :, 1] = z, -x
+        jacobian[:, 0, :, 2], jacobian[:, 1, :, 2] = -y, x
+        if normals is not None:
+            _along(jacobian, normals)
+        used = flat if rows is None else flat[rows]
+        wanted = residual.reshape(-1) if rows is None else residual.reshape(-1)[rows]
+        system = used @ used.T
+        if free_root:
+            system += _carried(rows, effectors, width, normals)
+        system.flat[:: len(system) + 1] += damping * (DAMPING_FLOOR + DAMPING_SHARE * cost)
+        multipliers = np.linalg.solve(system, wanted)
+        delta = (multipliers @ used).reshape(-1, 3)
+        moved = shift
+        if free_root:
+            delta[0] *= np.sqrt(TRUNK_FIRST)
+            moved = shift + _pull(multipliers, rows, effectors, width, normals) * np.float32(
+                TRUNK_FIRST * ROOT_SHIFT**2
+            )
+        square = np.einsum("jc,jc->j", delta, delta)
+        largest = float(square.max()) ** 0.5
+        if largest > STEP_MOST:
+            delta *= STEP_MOST / largest
+            square *= (STEP_MOST / largest) ** 2
+        # world axes to the parent's: a left increment of each joint's own rotation
+        local = np.matmul(delta[:, None, :], pose[layout.ancestors[0][:-1] % layout.count, :3, :3])[:, 0]
+        local[0] = delta[0]
+        new_turns = np.matmul(_cayley(local, square), turns)
+        if inside is not None:
+            new_turns = inside(new_turns)
+        new_pose = forward_one(layout, new_turns)
+        new_residual = np.zeros_like(residual)
+        new_cost = _missing(new_pose, bones, moved, goals, goal_turns, normals, new_residual, rows)
+        if new_cost < cost:
+            turns, pose, shift, residual, cost = new_turns, new_pose, moved, new_residual, new_cost
+            damping = max(damping / BACK_OFF, 1.0)
+        else:
+            damping = min(damping * BACK_OFF, 1e6)
+    return turns, pose, shift
+
+
+def _cayley(rot: np.ndarray, square: np.ndarray) -> np.ndarray:
+    """Nearly exp of small turns (N, 3): exactly a rotation about the same axis, by 2 atan(|rot| / 2)."""
+    across = (rot @ _LEVI_FLAT).reshape(-1, 3, 3)
+    out = np.matmul(across, across)
+    out *= 0.5
+    out += across
+    out *= (1 / (1 + 0.25 * square))[:, None, None]
+    out += _EYE
+    return out
+
+
+def _missing(
+    pose: np.ndarray,
+    bones: np.ndarray,
+    shift: np.ndarray,
+    goals: np.ndarray,
+    goal_turns: np.ndarray | None,
+    normals: np.ndarray | None,
+    into: np.ndarray,
+    rows: np.ndarray | None,
+) -> float:
+    ends = pose[bones]
+    np.subtract(goals, ends[:, :3, 3] + shift, out=into[:, :3])
+    if normals is not None:
+        plane = np.any(normals, axis=1)
+        into[plane, :3] = np.sum(into[plane, :3] * normals[plane], axis=1, keepdims=True) * normals[plane]
+    if goal_turns is not None:
+        # the axis times 2 sin(t/2), from R = goal D^T: zero only where R is the identity, and never wraps
+        apart = np.matmul(goal_turns, ends[:, :3, :3].transpose(0, 2, 1))
+        cosine = apart[:, 0, 0] + apart[:, 1, 1] + apart[:, 2, 2]
+        axis = apart.reshape(-1, 9)[:, [7, 2, 3]] - apart.reshape(-1, 9)[:, [5, 6, 1]]
+        axis *= (1 / np.sqrt(np.maximum(1 + cosine, HALF_TURN)))[:, None]
+        into[:, 3:] = axis
+    if rows is None:
+        return float(np.vdot(into, into))
+    used = into.reshape(-1)[rows]
+    return float(np.vdot(used, used))
+
+
+def _along(jacobian: np.ndarray, normals: np.ndarray) -> None:
+    for e in np.flatnonzero(np.any(normals, axis=1)):
+        n = normals[e]
+        jacobian[e, :3] = np.einsum("a,b,bjc->ajc", n, n, jacobian[e, :3])
+
+
+def _carried(rows: np.ndarray | None, effectors: int, width: int, normals: np.ndarray | None) -> np.ndarray:
+    """What moving the root adds to J J^T: every position row moves with it."""
+    step = np.zeros((effectors, width, 3), np.float32)
+    step[:, :3] = _EYE
+    if normals is not None:
+        for e in np.flatnonzero(np.any(normals, axis=1)):
+            step[e, :3] = np.outer(normals[e], normals[e])
+    flat = step.reshape(-1, 3)
+    flat = flat if rows is None else flat[rows]
+    return flat @ flat.T * np.float32(TRUNK_FIRST * ROOT_SHIFT**2)
+
+
+def _pull(
+    multipliers: np.ndarray, rows: np.ndarray | None, effectors: int, width: int, normals: np.ndarray | None
+) -> np.ndarray:
+    full = np.zeros(effectors * width, np.float32)
+    full[slice(None) if rows is None else rows] = multipliers
+    force = full.reshape(effectors, width)[:, :3]
+    if normals is not None:
+        plane = np.any(normals, axis=1)
+        force[plane] = np.sum(force[plane] * normals[plane], axis=1, keepdims=True) * normals[plane]
+    return force.sum(axis=0)
+
+
+def toe_arms(skeleton: Skeleton) -> tuple[np.ndarray, np.ndarray]:
+    """For each foot the vector (feet, 3) from its head to its toe's in the T-pose, and both rest heights (feet, 2) [leg lengths]."""
+    feet, toes = np.array(skeleton.feet, int), np.array(skeleton.toes, int)
+    arm = np.where((feet == toes)[:, None], 0, skeleton.offsets[toes]) / skeleton.leg_length
+    return arm.reshape(-1, 3), skeleton.foot_rest / skeleton.leg_length
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a session keeps of the pose before."""
+
+    heading: float
+    """[rad]"""
+    positions: np.ndarray
+    """(E, 3) [leg lengths], root frame."""
+    logs: np.ndarray
+    """(E, 3) [rad] orientations, root frame."""
+
+
+class Machine:
+    """Everything about one network that a solve needs, laid out beforehand."""
+
+    def __init__(self, net: Network) -> None:
+        """Lay ``net`` out; its skeleton is the rig that will be solved."""
+        rig = net.skeleton
+        self.net, self.rig = net, rig
+        self.length = float(rig.leg_length)
+        self.plans = {free: plan(rig, free) for free in (False, True)}
+        self.stack = layers(net.parameters, sizes(rig, net.layout, net.hidden))
+        self.scale = (1 / net.deviation).astype(np.float32)
+        bones = list(rig.effectors)
+        self.bones = np.array(bones)
+        self.feet = [bones.index(f) for f in rig.feet]
+        self.arm, self.foot_rest = toe_arms(rig)
+        self.near = GROUND.near / GROUND.reference_leg
+        self.width = 6 if net.layout.orientations else 3
+        self.inputs = np.zeros(net.layout.input_count(rig), np.float32)
+        turns = rotations.matrix_from_axis_angle(rig.t_pose[0])
+        self.root_before, self.root_after = rig.basis[0] @ turns.T, rig.basis[0].T
+        self.axes = rig.axes
+        self.straight = bool(np.array_equal(rig.axes, np.eye(3)))
+        # q -> q t with t what the T-pose and the core axes add on the right of each effector's orientation
+        right = rig.rest_arm[bones, :3, :3] @ rig.basis[bones].transpose(0, 2, 1)
+        self.right = np.stack([_right_product(q) for q in rotations.quaternion_from_matrix(right)])
+        self.right_plain = bool(np.allclose(self.right, np.eye(4), atol=1e-9))
+        # core quaternion of a bone -> rot_local: into bone axes, then the T-pose in front
+        spin = np.tile(np.eye(4), (rig.count, 1, 1))
+        spin[:, 1:, 1:] = rig.basis.transpose(0, 2, 1)
+        front = np.stack([_left_product(q) for q in rotations.quaternion_from_axis_angle(rig.t_pose)])
+        self.home = (front @ spin).astype(np.float32)
+
+    def network(self, inputs: np.ndarray) -> np.ndarray:
+        """Inputs (I) to outputs (O): matrix-vector products by einsum, within twice of the best in every build of NumPy."""
+        x = (inputs - self.net.mean) * self.scale
+        for weights, bias in self.stack[:-1]:
+            x = np.einsum("i,ij->j", x, weights)
+            x += bias
+            np.tanh(x, out=x)
+        weights, bias = self.stack[-1]
+        return np.einsum("i,ij->j", x, weights) + bias
+
+    def solve(
+        self, goals: Goals, steps: int, limits: bool, free: bool, memory: Memory | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Memory]:
+        """rot_local (J, 4), the Hips' head (3) [m], errors (E) [m] and the memory for the next pose, for checked goals."""
+        rig, layout = self.rig, self.net.layout
+        root = self.root_before @ _turn(*goals.root_rot.tolist()) @ self.root_after
+        heading = _heading(root, memory)
+        cosine, sine = math.cos(heading), math.sin(heading)
+        unheading = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
+        frame = unheading if self.straight else unheading @ self.axes
+        hips = unheading @ root
+        positions = (((goals.positions - goals.root_pos) @ frame.T) / self.length).astype(np.float32)
+        effectors = len(positions)
+        turn_goals = logs = None
+        if goals.rotations is not None:
+            q = quaternions(goals.rotations)
+            if not self.right_plain:
+                q = np.matmul(q[:, None, :], self.right)[:, 0]
+            q = q @ self._frame_product(heading)
+            q[q[:, 0] < 0] *= -1
+            lean = np.sqrt(np.einsum("nc,nc->n", q[:, 1:], q[:, 1:])) + 1e-30
+            logs = (q[:, 1:] * (2 * np.arctan2(lean, q[:, 0]) / lean)[:, None]).astype(np.float32)
+            turn_goals = matrices(q.astype(np.float32))
+
+        weights, turn_weights = goals.weights, goals.orientation_weights
+        if turn_weights is None:
+            turn_weights = weights
+        active = None
+        if weights is not None or turn_weights is not None or turn_goals is None:
+            active = np.ones((effectors, 2), bool)
+            if weights is not None:
+                active[:, 0] = weights > 0
+            if turn_weights is not None:
+                active[:, 1] = turn_weights > 0
+            if turn_goals is None:
+                active[:, 1] = False
+            elif goals.orientation_weights is None and weights is not None:
+                active[:, 1] = active[:, 0]
+        ground = float((goals.root_pos @ self.axes[2]) - goals.ground) / self.length
+        outputs = self._answer(goals, positions, logs, turn_goals, hips, ground, active, memory)
+        rot = outputs[: 3 * rig.count].reshape(-1, 3)
+        turns = matrices(quaternions(rot))
+        shift = np.zeros(3, np.float32)
+        if layout.free_root:
+            turns[0] = turns[0] @ hips.astype(np.float32)
+            shift = outputs[3 * rig.count :].copy()
+        else:
+            turns[0] = hips
+        inside = self._inside if limits else None
+        if inside is not None:
+            turns = inside(turns)
+        normals = None
+        if goals.normals is not None and np.any(goals.normals):
+            normals = (goals.normals @ frame.T).astype(np.float32)
+        layout_plan = self.plans[free]
+        aim, aim_turns = positions, turn_goals
+        if weights is not None or turn_weights is not None:
+            aim, aim_turns = self._partial(layout_plan, turns, shift, positions, turn_goals, weights, turn_weights)
+        turns, pose, shift = refine_one(layout_plan, turns, aim, aim_turns, steps, active, shift, free, normals, inside)
+        ends = pose[self.bones]
+        reached = ends[:, :3, 3] + shift
+        apart = reached - positions
+        if normals is not None:
+            plane = np.any(normals, axis=1)
+            apart[plane] = np.sum(apart[plane] * normals[plane], axis=1, keepdims=True) * normals[plane]
+        error = np.sqrt(np.einsum("ec,ec->e", apart, apart)).astype(np.float64) * self.length
+        if weights is not None:
+            error[weights == 0] = 0.0
+        out = np.matmul(self.home, quaternions_of(turns)[:, :, None])[:, :, 0].astype(np.float64)
+        root_pos = goals.root_pos
+        if free:
+            root_pos = root_pos + (shift @ frame) * self.length
+            turned = self.root_before.T @ (unheading.T @ turns[0].astype(np.float64)) @ self.root_after.T
+            out[0] = rotations.quaternion_from_matrix(turned)
+        else:
+            out[0] = rotations.quaternion_from_axis_angle(goals.root_rot)
+        out[out[:, 0] < 0] *= -1
+        out /= np.sqrt(np.einsum("jc,jc->j", out, out))[:, None]
+        if memory is not None or weights is not None or logs is None:
+            logs = rotations.axis_angle_from_matrix(ends[:, :3, :3])
+        return out, root_pos, error, Memory(heading, reached, logs)
+
+    def _frame_product(self, heading: float) -> np.ndarray:
+        """(4, 4) that takes quaternions (N, 4), as rows, from armature axes into the root frame, from the left."""
+        q = np.array([math.cos(0.5 * heading), 0.0, 0.0, -math.sin(0.5 * heading)])
+        if not self.straight:
+            q = rotations.quaternion_multiply(q, rotations.quaternion_from_matrix(self.axes))
+        return _left_product(q).T
+
+    def _answer(
+        self,
+        goals: Goals,
+        positions: np.ndarray,
+        logs: np.ndarray | None,
+        turn_goals: np.ndarray | None,
+        hips: np.ndarray,
+        ground: float,
+        active: np.ndarray | None,
+        memory: Memory | None,
+    ) -> np.ndarray:
+        """The network's outputs; what is not given is guessed from the pose before, or else from the pose a first guess led to."""
+        layout = self.net.layout
+        asked = None if active is None else active[:, : self.width // 3]
+        if asked is None or np.all(asked):
+            return self.network(self._fill(goals, positions, logs, turn_goals, hips, ground, None))
+        if layout.mask:
+            return self.network(self._fill(goals, positions, logs, turn_goals, hips, ground, active))
+        assert active is not None
+        mean = self.net.mean[: self.width * len(positions)].reshape(-1, self.width)
+        known = positions.copy()
+        known_logs = np.zeros_like(positions) if logs is None else logs.copy()
+        free, loose = ~active[:, 0], ~active[:, 1]
+        known[free] = memory.positions[free] if memory is not None else mean[free, :3]
+        if self.width == 6:
+            known_logs[loose] = memory.logs[loose] if memory is not None else mean[loose, 3:]
+        outputs = self.network(self._fill(goals, known, known_logs, None, hips, ground, None))
+        if memory is None:
+            turns = matrices(quaternions(outputs[: 3 * self.rig.count].reshape(-1, 3)))
+            turns[0] = hips
+            ends = forward_one(self.plans[False], turns)[self.bones]
+            known[free] = ends[free, :3, 3]
+            known_logs[loose] = rotations.axis_angle_from_matrix(ends[loose, :3, :3])
+            outputs = self.network(self._fill(goals, known, known_logs, None, hips, ground, None))
+        return outputs
+
+    def _fill(
+        self,
+        goals: Goals,
+        positions: np.ndarray,
+        logs: np.ndarray | None,
+        turn_goals: np.ndarray | None,
+        hips: np.ndarray,
+        ground: float,
+        active: np.ndarray | None,
+    ) -> np.ndarray:
+        """The inputs of one pose, in the order of context.features."""
+        x = self.inputs
+        effectors = len(positions)
+        block = x[: self.width * effectors].reshape(effectors, self.width)
+        block[:, :3] = positions
+        if self.width == 6:
+            block[:, 3:] = 0 if logs is None else logs
+        at = self.width * effectors
+        x[at : at + 3] = -hips[:, 1]
+        x[at + 3 : at + 6] = hips[:, 2]
+        at += 6
+        if turn_goals is None:
+            turn_goals = matrices(quaternions(np.zeros_like(positions) if logs is None else logs))
+        for k, foot in enumerate(self.feet):
+            z = float(positions[foot, 2])
+            toe = z + float(turn_goals[foot, 2] @ self.arm[k])
+            height = min(z - self.foot_rest[k, 0], toe - self.foot_rest[k, 1]) + ground
+            grounded = height < self.near if goals.grounded is None else goals.grounded[k]
+            desired = grounded if goals.desired is None else goals.desired[k]
+            known = active is None or bool(active[foot, 0])
+            x[at : at + 6] = (height * known, 0, 0, 1, grounded * known, desired * known)
+            at += 6
+        x[at], x[at + 1] = goals.phase, goals.task
+        if self.net.layout.mask:
+            given = np.ones((effectors, 2), np.float32) if active is None else active.astype(np.float32)
+            if logs is None:
+                given[:, 1] = 0
+            x[at + 2 : at + 2 + 2 * effectors] = given.ravel()
+            block[:, :3] *= given[:, :1]
+            block[:, 3:] *= given[:, 1:]
+        return x
+
+    def _partial(
+        self,
+        layout_plan: Plan,
+        turns: np.ndarray,
+        shift: np.ndarray,
+        positions: np.ndarray,
+        turn_goals: np.ndarray | None,
+        weights: np.ndarray | None,
+        turn_weights: np.ndarray | None,
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Targets as far on the way from the natural pose as their weights say."""
+        partial = (weights is not None and bool(np.any((weights > 0) & (weights < 1)))) or (
+            turn_weights is not None and bool(np.any((turn_weights > 0) & (turn_weights < 1)))
+        )
+        if not partial:
+            return positions, turn_goals
+        ends = forward_one(layout_plan, turns)[self.bones]
+        now = ends[:, :3, 3] + shift
+        aim = positions if weights is None else now + weights.astype(np.float32)[:, None] * (positions - now)
+        if turn_goals is None or turn_weights is None:
+            return aim, turn_goals
+        way = rotations.axis_angle_from_matrix(np.matmul(turn_goals, ends[:, :3, :3].transpose(0, 2, 1)))
+        step = matrices(quaternions(way * turn_weights.astype(np.float32)[:, None]))
+        return aim, np.matmul(step, ends[:, :3, :3])
+
+    def _inside(self, turns: np.ndarray) -> np.ndarray:
+        rot = rotations.axis_angle_from_matrix(turns)
+        kept = clamp(self.rig, np.ascontiguousarray(rot.T)[:, :, None])[:, :, 0].T
+        return matrices(quaternions(np.ascontiguousarray(kept, np.float32)))
+
+
+def _turn(x: float, y: float, z: float) -> np.ndarray:
+    """One axis-angle [rad] to a matrix (3, 3) in plain arithmetic: for nine numbers that is fastest."""
+    square = x * x + y * y + z * z + 1e-30
+    angle = math.sqrt(square)
+    s, half = math.sin(angle) / angle, math.sin(0.5 * angle)
+    c = 2 * half * half / square
+    return np.array(
+        [
+            [1 - c * (y * y + z * z), c * x * y - s * z, c * x * z + s * y],
+            [c * x * y + s * z, 1 - c * (x * x + z * z), c * y * z - s * x],
+            [c * x * z - s * y, c * y * z + s * x, 1 - c * (x * x + y * y)],
+        ]
+    )
+
+
+def _heading(root: np.ndarray, memory: Memory | None) -> float:
+    """As context.headings, for one pose: weak directions keep the heading of the pose before."""
+    x, y = float(root[0, 0]), float(root[1, 0])
+    if math.hypot(x, y) >= HEADING_WEAK:
+        return math.atan2(y, x)
+    if memory is not None:
+        return memory.heading
+    return float(rotations.twist_about(rotations.axis_angle_from_matrix(root), np.array([0.0, 0, 1])))
+
+
+def _left_product(q: np.ndarray) -> np.ndarray:
+    """(4, 4) matrix of p -> q p on column quaternions."""
+    w, x, y, z = q
+    return np.array([[w, -x, -y, -z], [x, w, -z, y], [y, z, w, -x], [z, -y, x, w]])
+
+
+def _right_product(q: np.ndarray) -> np.ndarray:
+    """(4, 4) matrix of p -> p q on row quaternions."""
+    w, x, y, z = q
+    return np.array([[w, x, y, z], [-x, w, -z, y], [-y, z, w, -x], [-z, -y, x, w]])
