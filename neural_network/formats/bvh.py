@@ -152,11 +152,14 @@ def write(path: str | Path, clip: Clip) -> None:
         raise ValueError("a BVH needs at least one joint, got a clip without any")
     path = Path(path)
     temporary = path.with_name(path.name + ".part")
-    with open(temporary, "w", encoding="utf-8", newline="\n") as out:
-        for line in _bvh_lines(clip):
-            out.write(line)
-            out.write("\n")
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as out:
+            for line in _bvh_lines(clip):
+                out.write(line)
+                out.write("\n")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 # ---------------------------------------------------------------- text

@@ -252,9 +252,10 @@ def _sampled(clip: Clip, a: np.ndarray, b: np.ndarray, share: np.ndarray) -> Cli
     weight_b = np.where(small, part, np.sin(part * angle) / wide)
     turned = weight_a * qa + weight_b * qb
     turned /= np.linalg.norm(turned, axis=-1, keepdims=True)
+    turned = np.where(part == 0, qa, np.where(part == 1, qb, turned))  # frames that are only picked stay what they are
 
     def line(values: np.ndarray) -> np.ndarray:
-        return values[a] + share[:, None] * (values[b] - values[a])
+        return np.where(share[:, None] == 1, values[b], values[a] + share[:, None] * (values[b] - values[a]))
 
     return replace(
         clip,
@@ -350,7 +351,7 @@ def butterworth(values: np.ndarray, fps: float, cutoff: float) -> np.ndarray:
     scale = 1 / (1 + np.sqrt(2) * warped + warped**2)
     b = np.array([1.0, 2.0, 1.0]) * warped**2 * scale
     a1, a2 = 2 * (warped**2 - 1) * scale, (1 - np.sqrt(2) * warped + warped**2) * scale
-    edge = min(frames - 1, max(9, round(fps / cutoff)))
+    edge = min(frames - 1, max(9, round(5 * fps / cutoff)))  # after 5 periods the filter has forgotten 12 digits
     before, after = 2 * values[:1] - values[edge:0:-1], 2 * values[-1:] - values[-2 : -edge - 2 : -1]
     signal = np.concatenate([before, values, after]).reshape(frames + 2 * edge, -1)
     for _ in range(2):

@@ -208,14 +208,14 @@ def clip_to_poses(clip: Clip, name: str | None = None) -> PoseSet:
 def own_skeleton(own: OwnPoses, up_axis: str, unit: float) -> Skeleton:
     """The Skeleton of ``own`` in armature space [m, Z up].
 
-    Roll: a bone's Z is as near as can be to the armature axis to which the bone stands most at right angles, so that
-    left and right bones mirror each other.
+    Roll: a bone's Z is as near as can be to the up or the front axis, whichever the bone stands more at right angles to,
+    so that left and right bones mirror each other.
     """
     upright = _upright(up_axis)
     rest = np.tile(np.eye(4), (len(own.names), 1, 1))
     rest[:, :3, 3] = own.heads @ upright.T * unit
     y = own.along @ upright.T
-    across = np.eye(3)[np.argmin(np.round(np.abs(y), 6), axis=1)]
+    across = np.eye(3)[1 + np.argmin(np.round(np.abs(y[:, 1:]), 6), axis=1)]
     z = across - np.sum(across * y, axis=1, keepdims=True) * y
     z /= np.linalg.norm(z, axis=1, keepdims=True)
     rest[:, :3, :3] = np.stack([np.cross(y, z), y, z], axis=-1)

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Import: files and folders to training data, on the command line and below it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import fuzz_formats
+import numpy as np
+import pytest
+from conftest import REPO, run_cli
+
+from neural_network import dataset, forward_kinematics
+from neural_network.formats import asf_amc, bvh, importing
+from neural_network.formats.clip import body_height, figures, global_pose
+from neural_network.formats.importing import Options, Progress, Row, Written
+
+ODD = Path(__file__).resolve().parent / "odd"
+POSITIONS = 1e-5
+"""[body heights] by which joints of the poses, kept in float32, may differ from those of the clip."""
+
+
+PLAIN = Options()
+
+
+def imported(
+    files: list[Path], output: Path, options: Options = PLAIN, jobs: int = 1
+) -> tuple[list[Row], list[Written]]:
+    events = list(importing.run(files, output, options, jobs))
+    return [e.row for e in events if isinstance(e, Progress)], [e for e in events if isinstance(e, Written)]
+
+
+def folder_of(tmp_path: Path, *names: str) -> Path:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in names:
+        shutil.copy(ODD / name, folder)
+    return folder
+
+
+# ---------------------------------------------------------------- a clip on its own rig
+
+
+@pytest.mark.parametrize("name", ["01", "04", "08", "30", "32", "33", "34", "36", "37", "40", "42"])
+def test_poses_of_the_own_rig_stand_where_the_clip_stands(name: str) -> None:
+    clip = bvh.read(next(ODD.glob(f"{name}*.bvh")))
+    poses = importing.clip_to_poses(replace(clip, translations={}))
+    rig = poses.skeleton
+    placed = global_pose(replace(clip, translations={}))[1] * clip.unit
+    if clip.up_axis == "Y":
+        placed = placed[..., [0, 2, 1]] * [1, -1, 1]
+    heads = forward_kinematics.armature_matrices(rig, poses.rot, poses.root_pos)[:, :, :3, 3]
+    index = [clip.names.index(bone) for bone in rig.names]
+    assert np.abs(heads - placed[:, index]).max() < POSITIONS * body_height(clip) * clip.unit
+    assert np.allclose(np.linalg.det(rig.rest_arm[:, :3, :3]), 1)
+
+
+def test_bones_point_to_their_children_or_tips_and_roll_alike_on_both_sides() -> None:
+    rig = importing.clip_to_poses(bvh.read(ODD / "13_crlf_tabs_trailing_blanks.bvh")).skeleton
+    rest = {bone: rig.rest_arm[i] for i, bone in enumerate(rig.names)}
+    assert np.allclose(rest["LLeg"][:3, 1], [0, 0, -1])
+    assert np.allclose(rest["LArm"][:3, 1], [1, 0, 0])
+    for left, right in (("LArm", "RArm"), ("LShin", "RShin"), ("LFoot", "RFoot"), ("LHand", "RHand")):
+        assert np.allclose(rest[left][:3, 1:3], rest[right][:3, 1:3] * np.array([[-1], [1], [1]]))
+
+
+def test_the_odd_figure_has_five_effectors_and_two_feet() -> None:
+    rig = importing.clip_to_poses(bvh.read(ODD / "13_crlf_tabs_trailing_blanks.bvh")).skeleton
+    assert [rig.names[e] for e in rig.effectors] == ["LHand", "RHand", "LFoot", "RFoot", "Head"]
+    assert [rig.names[f] for f in rig.feet] == ["LFoot", "RFoot"]
+
+
+def test_joints_above_the_hips_are_folded_into_their_motion() -> None:
+    text = (ODD / "01_mixed_rotation_orders.bvh").read_text().replace("\r", "")
+    head, rest = text.split("MOTION\n")
+    rows = rest.split("0.0333333\n")[1].strip().split("\n")
+    wrapped = "HIERARCHY\nROOT Armature\n{\nOFFSET 0 0 0\nCHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation\n"
+    wrapped += (
+        head.replace("HIERARCHY\n", "").replace("ROOT", "JOINT") + "}\nMOTION\nFrames: 6\nFrame Time: 0.0333333\n"
+    )
+    wrapped += "\n".join(f"3 4 5 10 20 30 {row}" for row in rows)
+    clip = bvh.parse(wrapped.encode())
+    poses = importing.clip_to_poses(clip)
+    assert poses.skeleton.names[0] == "Hips"
+    heads = forward_kinematics.armature_matrices(poses.skeleton, poses.rot, poses.root_pos)[:, :, :3, 3]
+    placed = global_pose(clip)[1][:, 1:][..., [0, 2, 1]] * [1, -1, 1] * clip.unit
+    assert np.abs(heads - placed).max() < POSITIONS * body_height(clip) * clip.unit
+
+
+def test_motion_capture_poses_stand_where_the_clip_stands(mocap: Path) -> None:
+    clips = [bvh.read(mocap / "bvh" / f"{name}.bvh") for name in ("cmu_mb/02_03", "cmu_daz/16_36", "fair1_zup/dab")]
+    clips.append(asf_amc.read(None, mocap / "asfamc" / "09_06-run.amc"))
+    for clip in clips:
+        poses = importing.clip_to_poses(clip)
+        placed = global_pose(clip)[1] * clip.unit
+        placed = placed[..., [0, 2, 1]] * [1, -1, 1] if clip.up_axis == "Y" else placed
+        heads = forward_kinematics.armature_matrices(poses.skeleton, poses.rot, poses.root_pos)[:, :, :3, 3]
+        index = [clip.names.index(bone) for bone in poses.skeleton.names]
+        assert np.abs(heads - placed[:, index]).max() < POSITIONS * 2
+
+
+def test_two_figures_in_one_file_become_two_clips() -> None:
+    text = (ODD / "01_mixed_rotation_orders.bvh").read_text()
+    head, rest = text.split("MOTION\n")
+    rows = rest.split("0.0333333\n")[1].strip().split("\n")
+    twin = head.replace("HIERARCHY\n", "").replace("ROOT Hips", "ROOT Twin")
+    both = head + twin + "MOTION\nFrames: 6\nFrame Time: 0.0333333\n" + "\n".join(f"{row} {row}" for row in rows)
+    first, second = figures(bvh.parse(both.encode(), "duet"))
+    assert (first.name, second.name) == ("duet.Hips", "duet.Twin")
+    assert np.allclose(global_pose(first)[1], global_pose(second)[1])
+
+
+# ---------------------------------------------------------------- folders
+
+
+def test_all_odd_files_are_read_in_one_run(tmp_path: Path) -> None:
+    files = importing.find_files([ODD])
+    rows, written = imported(files, tmp_path / "out.npz")
+    assert len(rows) == 31
+    assert all(row.read for row in rows)
+    assert [Path(row.path).name for row in rows if row.reason] == ["21_zero_frames.bvh"]
+    assert sum(row.kept for row in rows) == sum(file.frames for file in written)
+    for file in written:
+        poses = dataset.load(file.path)
+        assert poses.frames == file.frames
+        assert len(poses.clip_names) == file.clips
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_one_skeleton_gives_the_very_file_and_several_one_each(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "01_mixed_rotation_orders.bvh", "34_metres.bvh", "36_z_up_metres.bvh")
+    _, written = imported(importing.find_files([folder]), tmp_path / "one.npz")
+    assert [Path(file.path).name for file in written] == ["one.npz"]
+    assert written[0].clips == 3  # in centimetres or metres and whichever way up: one and the same figure
+    shutil.copy(ODD / "32_zero_length_bones.bvh", folder)
+    _, written = imported(importing.find_files([folder]), tmp_path / "two.npz")
+    assert [Path(file.path).name for file in written] == [
+        "two-01_mixed_rotation_orders.npz",
+        "two-32_zero_length_bones.npz",
+    ]
+
+
+def test_the_same_take_in_metres_and_z_up_has_the_same_poses(tmp_path: Path) -> None:
+    clip = bvh.read(ODD / "13_crlf_tabs_trailing_blanks.bvh")
+    upright = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])
+    lying = replace(
+        clip,
+        offsets=clip.offsets @ upright.T,
+        root_pos=clip.root_pos @ upright.T,
+        tips={i: upright @ tip for i, tip in clip.tips.items()},
+        rotations=np.concatenate([clip.rotations[..., :1], clip.rotations[..., 1:] @ upright.T], axis=-1),
+    )
+    metres = replace(
+        clip, offsets=clip.offsets / 100, root_pos=clip.root_pos / 100, tips={i: t / 100 for i, t in clip.tips.items()}
+    )
+    for name, made in (("a", clip), ("b", lying), ("c", metres)):
+        bvh.write(tmp_path / f"{name}.bvh", made)
+    _, written = imported(importing.find_files([tmp_path]), tmp_path / "one.npz")
+    assert len(written) == 1
+    poses = dataset.load(written[0].path)
+    for number in (1, 2):
+        assert np.abs(poses.rot[poses.rows(number)] - poses.rot[poses.rows(0)]).max() < 1e-6
+        assert np.abs(poses.root_pos[poses.rows(number)] - poses.root_pos[poses.rows(0)]).max() < 1e-5
+
+
+def test_bad_files_are_left_out_with_a_reason_and_stop_nothing(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "01_mixed_rotation_orders.bvh", "mini_radians.amc")
+    (folder / "empty.bvh").write_bytes(b"")
+    (folder / "noise.bvh").write_bytes(os.urandom(4000))
+    rows, written = imported(importing.find_files([folder]), tmp_path / "out.npz")
+    reasons = {Path(row.path).name: row.reason for row in rows if not row.read}
+    assert set(reasons) == {"empty.bvh", "noise.bvh", "mini_radians.amc"}
+    assert "empty" in reasons["empty.bvh"]
+    assert "mini_radians.asf" in reasons["mini_radians.amc"]
+    assert len(written) == 1
+
+
+def test_nothing_to_write_is_an_error_with_the_first_reason(tmp_path: Path) -> None:
+    (tmp_path / "a.bvh").write_bytes(b"")
+    with pytest.raises(ValueError, match="empty"):
+        imported([tmp_path / "a.bvh"], tmp_path / "out.npz")
+    assert sorted(os.listdir(tmp_path)) == ["a.bvh"]
+
+
+def test_rates_skipped_frames_and_mirrored_copies(tmp_path: Path) -> None:
+    files = [ODD / "40_wrong_frame_time.bvh"]
+    _, written = imported(files, tmp_path / "a.npz", Options(source_fps=30, fps=15, skip=2, mirror=True))
+    poses = dataset.load(written[0].path)
+    assert list(poses.clip_fps) == [15, 15]
+    assert poses.clip_names == ("40_wrong_frame_time", "40_wrong_frame_time mirrored")
+    assert [poses.rows(clip).stop - poses.rows(clip).start for clip in (0, 1)] == [4, 4]
+    plain = importing.clip_to_poses(bvh.read(files[0]))
+    assert np.abs(poses.rot[:4] - plain.rot[2::2]).max() < 1e-6
+
+
+def test_equal_file_names_stay_apart_by_their_folder(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        shutil.copy(ODD / "01_mixed_rotation_orders.bvh", tmp_path / folder / "walk.bvh")
+    _, written = imported(importing.find_files([tmp_path]), tmp_path / "out.npz")
+    assert dataset.load(written[0].path).clip_names == ("a/walk", "b/walk")
+
+
+def test_people_come_to_one_rig_where_asked(tmp_path: Path) -> None:
+    files = [ODD / name for name in ("01_mixed_rotation_orders.bvh", "10_names_with_spaces.bvh", "36_z_up_metres.bvh")]
+    rows, written = imported(files, tmp_path / "out.npz", Options(rig="reference"))
+    assert all(row.kept for row in rows)
+    assert len(written) == 1
+    assert dataset.load(written[0].path).skeleton.names[0] == "Hips"
+    assert written[0].joints == 23
+
+
+@pytest.mark.parametrize(
+    "options", [Options(rig="x"), Options(fps=0), Options(fps=float("nan")), Options(skip=-1), Options(unit=-1)]
+)
+def test_options_that_make_no_sense_are_refused(tmp_path: Path, options: Options) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        imported([ODD / "01_mixed_rotation_orders.bvh"], tmp_path / "out.npz", options)
+
+
+# ---------------------------------------------------------------- resuming
+
+
+def test_several_jobs_and_one_give_the_same_bytes(tmp_path: Path) -> None:
+    files = importing.find_files([ODD])[:6]
+    rows, written = imported(files, tmp_path / "one.npz")
+    again, twice = imported(files, tmp_path / "two.npz", jobs=2)
+    assert rows == again
+    for a, b in zip(written, twice, strict=True):
+        assert Path(a.path).read_bytes() == Path(b.path).read_bytes()
+
+
+@pytest.mark.parametrize("after", [1, 4, 6])
+def test_a_run_that_stops_is_taken_up_again_with_the_same_bytes(tmp_path: Path, after: int) -> None:
+    files = importing.find_files([ODD])[:6]
+    _, written = imported(files, tmp_path / "whole.npz")
+    events = importing.run(files, tmp_path / "stopped.npz")
+    for _ in range(after):
+        next(events)
+    events.close()
+    second = [event for event in importing.run(files, tmp_path / "stopped.npz") if isinstance(event, Progress)]
+    assert sum(event.again for event in second) == after
+    assert (tmp_path / "stopped.npz").read_bytes() == Path(written[0].path).read_bytes()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_damaged_part_is_made_anew(tmp_path: Path) -> None:
+    files = importing.find_files([ODD])[:3]
+    imported(files, tmp_path / "whole.npz")
+    events = importing.run(files, tmp_path / "out.npz")
+    for _ in range(3):
+        next(events)
+    events.close()
+    for part in (tmp_path / ".out.npz.parts").iterdir():
+        part.write_bytes(part.read_bytes()[:700])
+    list(importing.run(files, tmp_path / "out.npz"))
+    assert (tmp_path / "out.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
+
+
+def test_a_changed_file_or_option_is_read_anew(tmp_path: Path) -> None:
+    file = tmp_path / "a.bvh"
+    shutil.copy(ODD / "01_mixed_rotation_orders.bvh", file)
+    first = importing.run([file], tmp_path / "out.npz")
+    next(first)
+    first.close()
+    file.write_bytes(file.read_bytes() + b"\n")
+    event = next(importing.run([file], tmp_path / "out.npz"))
+    assert isinstance(event, Progress)
+    assert not event.again
+    event = next(importing.run([file], tmp_path / "out.npz", Options(skip=1)))
+    assert isinstance(event, Progress)
+    assert not event.again
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_a_killed_command_leaves_no_output_and_is_taken_up_again(tmp_path: Path) -> None:
+    arguments = ["-m", "neural_network", "import", str(ODD), "--jobs", "2"]
+    wanted = run_cli(*arguments, "-o", tmp_path / "whole" / "data.npz")
+    assert wanted.returncode == 0
+    env = {**os.environ, "PYTHONPATH": str(REPO), "OPENBLAS_NUM_THREADS": "1"}
+    output = tmp_path / "killed" / "data.npz"
+    command = [sys.executable, *arguments, "-o", str(output)]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, cwd=REPO) as process:
+        assert process.stdout is not None
+        for _ in range(6):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+    assert not list(output.parent.glob("*.npz"))
+    time.sleep(0.3)
+    second = run_cli(*arguments, "-o", output)
+    assert second.returncode == 0
+    assert "from an earlier run" in second.stdout
+    for path in sorted((tmp_path / "whole").iterdir()):
+        assert (output.parent / path.name).read_bytes() == path.read_bytes()
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def test_the_command_prints_a_table_a_summary_and_json_rows(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "01_mixed_rotation_orders.bvh", "26_nan_and_inf.bvh")
+    (folder / "empty.bvh").write_bytes(b"")
+    done = run_cli("-m", "neural_network", "import", folder, "-o", tmp_path / "d.npz", "--json", tmp_path / "rows.json")
+    assert done.returncode == 0, done.stderr
+    assert "read 2 of 3 files" in done.stdout
+    assert "empty.bvh: " in done.stdout
+    rows = [json.loads(line) for line in (tmp_path / "rows.json").read_text().splitlines()]
+    assert [row["status"] for row in rows] == ["read", "read", "refused"]
+    assert {"path", "joints", "frames", "fps", "warnings", "reason"} <= set(rows[0])
+    piped = run_cli("-m", "neural_network", "import", folder, "-o", tmp_path / "e.npz", "--json")
+    assert [json.loads(line)["path"] for line in piped.stdout.splitlines()] == [row["path"] for row in rows]
+    assert (tmp_path / "d.npz").read_bytes() == (tmp_path / "e.npz").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere.bvh"], "no such file"),
+        ([], "at least one file"),
+        ([str(ODD), "-o", "data.txt"], ".npz"),
+        ([str(ODD), "--jobs", "0"], "jobs"),
+        ([str(ODD), "--fps", "-3"], "fps"),
+        ([str(ODD), "--unit", "furlong"], "unit"),
+        ([str(ODD / "mini.asf")], ".amc"),
+        ([str(ODD), "--rig", "mine"], "rig"),
+    ],
+)
+def test_bad_input_ends_with_2_and_a_sentence(tmp_path: Path, arguments: list[str], said: str) -> None:
+    output = [] if "-o" in arguments else ["-o", str(tmp_path / "out.npz")]
+    done = run_cli("-m", "neural_network", "import", *arguments, *output, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("*.npz"))
+
+
+def test_help_is_everywhere() -> None:
+    assert "import" in run_cli("-m", "neural_network", "--help").stdout
+    text = run_cli("-m", "neural_network", "import", "--help").stdout
+    for option in ("--fps", "--skip", "--jobs", "--json", "--rig", "--low-pass", "--mirror"):
+        assert option in text
+
+
+# ---------------------------------------------------------------- damage
+
+
+def test_a_few_hundred_damaged_files_are_read_or_refused_quickly() -> None:
+    count = int(os.environ.get("NIK_FUZZ", "150"))
+    outcome = fuzz_formats.Outcome()
+    for outcome in fuzz_formats.run(count, seed=5):  # noqa: B007 - the last one tells
+        pass
+    assert outcome.failures == []
+    assert outcome.tried == count
+    assert outcome.read > count // 10
