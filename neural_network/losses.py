@@ -7,6 +7,8 @@ to left increments of a rotation (R -> exp(d) R); :mod:`forward_kinematics` carr
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from . import forward_kinematics as fk
@@ -53,16 +55,17 @@ def contact(positions: np.ndarray, targets: np.ndarray, grounded: np.ndarray) ->
     return value, force
 
 
-def pose(rot: np.ndarray, truth: np.ndarray) -> tuple[float, np.ndarray]:
-    """Mean over bones of 1 - cos of the geodesic angle between ``rot`` and ``truth``, (3, J, N), with the gradient for ``rot``.
+def pose(turns: np.ndarray, truth: np.ndarray) -> tuple[float, np.ndarray]:
+    """Mean over bones of 1 - cos of the geodesic angle between own rotations, (3, 3, J, N) each, with its torques (3, J, N).
 
     1 - cos t = (3 - trace(R Q^T)) / 2: chordal, so it has no kink at zero and no wrap at half a turn.
     """
-    apart = fk.compose_components(rotations.matrix_components(rot), rotations.matrix_components(truth).swapaxes(0, 1))
-    count = rot[0].size
+    apart = fk.compose_components(turns, truth.swapaxes(0, 1))
+    count = turns[0, 0].size
     value = float(np.sum(3 - apart[0, 0] - apart[1, 1] - apart[2, 2])) / (2 * count)
     axis = np.stack([apart[2, 1] - apart[1, 2], apart[0, 2] - apart[2, 0], apart[1, 0] - apart[0, 1]])
-    return value, rotations.backward_components(rot, axis * (0.5 / count))
+    axis *= 0.5 / count
+    return value, axis
 
 
 def limit_excess(rot: np.ndarray, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -102,7 +105,7 @@ def limit_excess(rot: np.ndarray, limits: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def joint_limits(skeleton: Skeleton, rot: np.ndarray) -> tuple[float, np.ndarray]:
-    """Mean over limited bones of the squared excess beyond swing and twist, with the gradient (3, J, N) for core ``rot``.
+    """Mean over limited bones of the squared excess beyond swing and twist, with its torques (3, J, N), for core ``rot`` (3, J, N).
 
     A skeleton without limits gives 0 and zeros.
     """
@@ -122,88 +125,77 @@ def joint_limits(skeleton: Skeleton, rot: np.ndarray) -> tuple[float, np.ndarray
     sine = np.sin(0.5 * angle) / angle
     w, vector = np.cos(0.5 * angle), local * sine
     # a left increment d moves q by (0, d) q / 2
-    torque = 0.5 * (
-        w * per_quaternion[1:]
-        - per_quaternion[0] * vector
-        + rotations.cross_components(vector, np.ascontiguousarray(per_quaternion[1:]))
-    )
-    out[:, bones] = np.einsum("jab,bjn->ajn", basis, rotations.backward_components(local, torque))
+    torque = w * per_quaternion[1:] - per_quaternion[0] * vector
+    torque += rotations.cross_components(vector, np.ascontiguousarray(per_quaternion[1:]))
+    out[:, bones] = np.einsum("jab,bjn->ajn", basis, 0.5 * torque)
     return value, out
 
 
+@dataclass(frozen=True)
+class Truth:
+    """The true poses of a batch, components first."""
+
+    turns: np.ndarray
+    """(3, 3, J, N) own rotation of every bone; the root's as seen in the root frame."""
+    heads: np.ndarray
+    """(3, J, N) heads in the root frame [leg lengths]."""
+    shift: np.ndarray | None = None
+    """(3, N) where the root's head is in that frame, with a free root [leg lengths]."""
+    offsets: np.ndarray | None = None
+    """(J, 3) or (3, J, N) offsets [leg lengths] in place of the skeleton's own."""
+
+
 def total(
-    layout: Layout,
-    skeleton: Skeleton,
-    outputs: np.ndarray,
-    targets: Targets,
-    truth: np.ndarray,
-    weights: Losses,
-    truth_shift: np.ndarray | None = None,
-    offsets: np.ndarray | None = None,
+    layout: Layout, skeleton: Skeleton, outputs: np.ndarray, targets: Targets, truth: Truth, weights: Losses
 ) -> tuple[dict[str, float], np.ndarray]:
     """All losses of ``outputs`` (N, O) against ``targets`` and the true pose, and the gradient (N, O) of their weighted sum.
 
-    ``truth`` (3, J, N) are the true core rotations, the root's without heading; ``truth_shift`` (3, N) where the root's head
-    truly is in the root frame (with a free root). ``offsets`` [leg lengths] stand in for the skeleton's own.
-    A term of weight 0 is not computed, and is absent from the values (fk and orientation come together).
+    A term of weight 0 is not computed and absent from the values; ``fk`` and ``orientation`` come together. Forces and
+    torques are gathered first and carried to the outputs once.
     """
     rot, shift = decode(layout, skeleton, outputs, targets.root)
+    turns = rotations.matrix_components(rot)
     bones = np.array(skeleton.effectors)
-    feet = [skeleton.effectors.index(f) for f in skeleton.feet]
     values: dict[str, float] = {}
-    gradient = np.zeros_like(rot)
+    felt = np.zeros_like(rot)
     out = np.zeros_like(outputs.T)
-    kinematic = weights.fk > 0 or weights.contact > 0
-    if kinematic:
-        own = skeleton.offsets / skeleton.leg_length if offsets is None else offsets
-        turned, heads = fk.forward_components(skeleton, rot, own)
-        reached = heads[:, bones] if shift is None else heads[:, bones] + shift[:, None]
-        share = np.full(reached.shape[1:], 1 / len(bones), rot.dtype)
-        force, torque = np.zeros_like(reached), np.zeros_like(reached)
+    if weights.fk > 0 or weights.contact > 0 or weights.joints > 0:
+        own = skeleton.offsets / skeleton.leg_length if truth.offsets is None else truth.offsets
+        turned, heads = fk.forward_matrices(skeleton, turns, own)
+        placed = heads if shift is None else heads + shift[:, None]
+        force, torque = np.zeros_like(heads), np.zeros_like(heads)
+        reached = placed[:, bones]
         if weights.fk > 0:
-            values["fk"], first = effector_distance(reached, targets.positions, share)
-            values["orientation"], second = effector_angle(turned[:, :, bones], targets.turned, share)
-            force += weights.fk * first
-            torque += weights.fk * weights.orientation * second
-        if weights.contact > 0 and feet:
-            values["contact"], third = contact(reached[:, feet], targets.positions[:, feet], targets.grounded)
-            force[:, feet] += weights.contact * third
-        felt = fk.joint_torques(skeleton, turned, heads, bones, force, torque)
+            share = np.full(reached.shape[1:], 1 / len(bones), rot.dtype)
+            values["fk"], push = effector_distance(reached, targets.positions, share)
+            values["orientation"], turn = effector_angle(turned[:, :, bones], targets.turned, share)
+            force[:, bones] += weights.fk * push
+            torque[:, bones] += weights.fk * weights.orientation * turn
+        if weights.contact > 0 and skeleton.feet:
+            feet = [skeleton.effectors.index(f) for f in skeleton.feet]
+            values["contact"], push = contact(reached[:, feet], targets.positions[:, feet], targets.grounded)
+            force[:, bones[feet]] += weights.contact * push
         if weights.joints > 0:
-            _, true_heads = fk.forward_components(skeleton, truth, own)
-            inner = np.arange(1, skeleton.count)
-            share = np.full(heads[0, 1:].shape, 1 / len(inner), rot.dtype)
-            values["joints"], push = effector_distance(heads[:, 1:], true_heads[:, 1:], share)
-            felt = felt + fk.joint_torques(skeleton, turned, heads, inner, weights.joints * push)
+            share = np.full(placed[0, 1:].shape, 1 / (skeleton.count - 1), rot.dtype)
+            values["joints"], push = effector_distance(placed[:, 1:], truth.heads[:, 1:], share)
+            force[:, 1:] += weights.joints * push
+        felt += fk.joint_torques(skeleton, turned, heads, np.arange(skeleton.count), force, torque)
         if shift is not None:
             out[3 * skeleton.count :] += np.sum(force, axis=1)
-            gradient[:, 0] += rotations.backward_components(_root_outputs(outputs), felt[:, 0])
-        gradient[:, 1:] += rotations.backward_components(rot[:, 1:], felt[:, 1:])
     if weights.pose > 0:
-        first_bone = 0 if layout.free_root else 1
-        values["pose"], found = pose(rot[:, first_bone:], truth[:, first_bone:])
-        if layout.free_root:
-            gradient[:, 0] += weights.pose * _root_turn_gradient(outputs, rot[:, 0], truth[:, 0], rot[0].size)
-            gradient[:, 1:] += weights.pose * found[:, 1:]
-        else:
-            gradient[:, 1:] += weights.pose * found
+        first = 0 if layout.free_root else 1
+        values["pose"], turn = pose(turns[:, :, first:], truth.turns[:, :, first:])
+        felt[:, first:] += weights.pose * turn
     if weights.limits > 0:
-        values["limits"], found = joint_limits(skeleton, rot)
-        gradient[:, 1:] += weights.limits * found[:, 1:]
-    if shift is not None and truth_shift is not None and weights.pose > 0:
-        apart = shift - truth_shift
-        distance = np.sqrt(np.sum(apart * apart, axis=0) + _NEVER_ZERO**2)
-        values["root"] = float(np.mean(distance))
-        out[3 * skeleton.count :] += weights.pose * apart / (distance * len(distance))
+        values["limits"], turn = joint_limits(skeleton, rot)
+        felt[:, 1:] += weights.limits * turn[:, 1:]
+    if shift is not None and truth.shift is not None and weights.pose > 0:
+        values["root"], push = effector_distance(shift[:, None], truth.shift[:, None], np.ones((1, len(outputs)), rot.dtype))
+        out[3 * skeleton.count :] += weights.pose * push[:, 0]
+    if layout.free_root:  # the root's outputs turn the given root on: its own rotation is theirs times the given
+        rot[:, 0] = outputs.T[:3]
+    gradient = rotations.backward_components(rot, felt)
+    if not layout.free_root:
+        gradient[:, 0] = 0
     out[: 3 * skeleton.count] += gradient.swapaxes(0, 1).reshape(3 * skeleton.count, -1)
     return values, out.T
-
-
-def _root_outputs(outputs: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(outputs.T[:3])
-
-
-def _root_turn_gradient(outputs: np.ndarray, rot: np.ndarray, truth: np.ndarray, count: int) -> np.ndarray:
-    apart = fk.compose_components(rotations.matrix_components(rot), rotations.matrix_components(truth).swapaxes(0, 1))
-    axis = np.stack([apart[2, 1] - apart[1, 2], apart[0, 2] - apart[2, 0], apart[1, 0] - apart[0, 1]])
-    return rotations.backward_components(_root_outputs(outputs), axis * (0.5 / count))

@@ -20,6 +20,7 @@ from . import losses, network, rotations
 from .config import Losses, Training
 from .context import LAYOUTS, Layout, Samples, Targets, decode, features, targets_of
 from .dataset import TRAIN, VALIDATION
+from .losses import Truth
 from .network import Network
 from .skeleton import Skeleton, chain
 
@@ -69,19 +70,6 @@ class Epoch:
     samples: int
     """Poses presented so far."""
     state: State
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Poses with the targets they meet; components first."""
-
-    targets: Targets
-    truth: np.ndarray
-    """(3, J, N) true core rotations, the root's as in the targets' frame."""
-    shift: np.ndarray | None
-    """(3, N) where the root's head truly is in the targets' frame, with a free root [leg lengths]."""
-    offsets: np.ndarray | None
-    """(3, J, N) the bodies' own offsets [leg lengths], where proportions vary."""
 
 
 def train(
@@ -144,13 +132,11 @@ def train(
             lr = config.lr * (
                 config.lr_end + (1 - config.lr_end) * 0.5 * (1 + np.cos(np.pi * min(1.0, share + within)))
             )
-            batch = draw(skeleton, layout, samples, rows, picked, config, groups, rng)
-            x = (features(layout, skeleton, batch.targets) - net.mean) / net.deviation
+            targets, truth = draw(skeleton, layout, samples, rows, picked, config, groups, rng)
+            x = (features(layout, skeleton, targets) - net.mean) / net.deviation
             activations = network.forward_layers(stack, x)
             weights = _scheduled(config, step, fk_off)
-            values, out = losses.total(
-                layout, skeleton, activations[-1], batch.targets, batch.truth, weights, batch.shift, batch.offsets
-            )
+            values, out = losses.total(layout, skeleton, activations[-1], targets, truth, weights)
             network.backward_layers(stack, activations, np.ascontiguousarray(out), into)
             step += 1
             _adam(parameters, gradient, first, second, step, lr, config, scratch, scratch2)
@@ -215,8 +201,8 @@ def begin(skeleton: Skeleton, samples: Samples, rows: np.ndarray, config: Traini
     inputs = []
     for _ in range(STATISTICS):
         picked = rows[rng.integers(0, len(rows), config.batch_size)]
-        batch = draw(skeleton, layout, samples, rows, picked, config, groups, rng)
-        inputs.append(features(layout, skeleton, batch.targets))
+        targets, _ = draw(skeleton, layout, samples, rows, picked, config, groups, rng)
+        inputs.append(features(layout, skeleton, targets))
     mean_output = np.zeros(layout.output_count(skeleton))
     mean_output[: 3 * skeleton.count] = mean_pose(samples, rows).ravel()
     mean_output[:3] = 0
@@ -279,7 +265,7 @@ def draw(
     config: Training,
     groups: list[np.ndarray],
     rng: np.random.Generator,
-) -> Batch:
+) -> tuple[Targets, Truth]:
     """The frames ``picked``, augmented, with the targets they then meet.
 
     Pose-mix: with probability ``config.mix`` each limb comes from another training pose (one of ``rows``), likewise phase and
@@ -305,23 +291,21 @@ def draw(
         swap = np.flatnonzero(rng.random(count) < config.mix)
         donors = rows[rng.integers(0, len(rows), len(swap))]
         phase[swap], task[swap] = samples.phase[donors], samples.task[donors]
-    truth = components(rot)
+    posed = components(rot)
     if config.joint_noise and config.mix:
         strength = rng.random(count, dtype=np.float32) * np.float32(config.joint_noise / np.sqrt(3))
-        truth[:, 1:] += rng.standard_normal((3, skeleton.count - 1, count), dtype=np.float32) * strength
-    offsets = None
-    own = skeleton.offsets / skeleton.leg_length
-    if config.proportions:
-        offsets = random_proportions(skeleton, config.proportions, count, rng)
-        own = offsets
-    turned, heads = fk.forward_components(skeleton, truth, own)
+        posed[:, 1:] += rng.standard_normal((3, skeleton.count - 1, count), dtype=np.float32) * strength
+    offsets = random_proportions(skeleton, config.proportions, count, rng) if config.proportions else None
+    turns = rotations.matrix_components(posed)
+    own = skeleton.offsets / skeleton.leg_length if offsets is None else offsets
+    turned, heads = fk.forward_matrices(skeleton, turns, own)
     targets = targets_of(skeleton, turned, heads, low, grounded, desired, phase, task)
     if layout.mask:
         targets = replace(targets, given=random_mask(len(skeleton.effectors), count, config.drop_effectors, rng))
-    shift = None
+    truth = Truth(turns, heads, None, offsets)
     if layout.free_root:
-        targets, truth, shift = with_hint(targets, truth, *random_hint(count, rng))
-    return Batch(targets, truth, shift, offsets)
+        return with_hint(targets, truth, *random_hint(count, rng))
+    return targets, truth
 
 
 def random_mask(effectors: int, count: int, drop: float, rng: np.random.Generator) -> np.ndarray:
@@ -352,22 +336,21 @@ def random_hint(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nd
 
 
 def with_hint(
-    targets: Targets, truth: np.ndarray, shift: np.ndarray, heading: np.ndarray, tilt: np.ndarray
-) -> tuple[Targets, np.ndarray, np.ndarray]:
-    """Targets and true pose seen from a hint that stands ``shift`` from the true Hips, turned by ``heading`` and ``tilt``.
-
-    Returns targets and true rotations in the hint's frame, and where the true Hips are in it (3, N).
-    """
+    targets: Targets, truth: Truth, shift: np.ndarray, heading: np.ndarray, tilt: np.ndarray
+) -> tuple[Targets, Truth]:
+    """Targets and truth seen from a hint that stands ``shift`` (3, N) from the true Hips, turned by ``heading`` (N) and ``tilt`` (3, N)."""
     zero = np.zeros_like(heading)
     back = rotations.matrix_components(np.stack([zero, zero, -heading]))
-    moved = targets.positions - shift[:, None]
-    positions = np.einsum("abn,ben->aen", back, moved)
+    positions = np.einsum("abn,ben->aen", back, targets.positions - shift[:, None])
+    heads = np.einsum("abn,bjn->ajn", back, truth.heads - shift[:, None])
     turned = np.einsum("abn,bcen->acen", back, targets.turned)
-    hips = fk.compose_components(back, targets.root)
+    turns = truth.turns.copy()
+    turns[:, :, 0] = fk.compose_components(back, truth.turns[:, :, 0])
     hint = fk.compose_components(rotations.matrix_components(tilt), targets.root)
-    truth = truth.copy()
-    truth[:, 0] = rotations.axis_angle_components(hips)
-    return replace(targets, positions=positions, turned=turned, root=hint), truth, np.einsum("abn,bn->an", back, -shift)
+    return (
+        replace(targets, positions=positions, turned=turned, root=hint),
+        replace(truth, turns=turns, heads=heads, shift=heads[:, 0]),
+    )
 
 
 def random_proportions(skeleton: Skeleton, spread: float, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -380,21 +363,15 @@ def random_proportions(skeleton: Skeleton, spread: float, count: int, rng: np.ra
     scale = np.ones((skeleton.count, count), np.float32)
     scale *= 1 + spread / 2 * rng.uniform(-1, 1, count).astype(np.float32)
     partner = mirrored_bones(skeleton)
+    arms = 1 + spread / 2 * rng.uniform(-1, 1, (2, count)).astype(np.float32)  # legs and the rest each in their own way
     for group in limb_groups(skeleton):
-        scale[group] *= 1 + spread / 2 * _alike(skeleton, group, partner, rng, count)
+        scale[group] *= arms[0 if skeleton.feet and skeleton.feet[0] in group else 1]
     bone = 1 + spread / 4 * rng.uniform(-1, 1, (skeleton.count, count)).astype(np.float32)
     scale *= bone[np.minimum(partner, np.arange(skeleton.count))]
     offsets = base * scale
     lengths = np.sqrt(np.sum(offsets * offsets, axis=0))
     legs = [lengths[b] + lengths[c] for _, b, c in skeleton.legs]
     return offsets / (np.mean(legs, axis=0) if legs else 1)
-
-
-def _alike(
-    skeleton: Skeleton, group: np.ndarray, partner: np.ndarray, rng: np.random.Generator, count: int
-) -> np.ndarray:
-    del skeleton, group, partner
-    return rng.uniform(-1, 1, count).astype(np.float32)
 
 
 def mirrored_bones(skeleton: Skeleton) -> np.ndarray:
