@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,9 @@ import pytest
 
 from benchmarks.rigs import Rig, a_pose, all_rigs, build, heaped, proportioned, turned, walk
 from benchmarks.roles import right_roles, score_truth, swapped_names
+from neural_network.formats.creatures import find_effectors
 from neural_network.formats.retarget import clip_evidence
-from neural_network.formats.roles import ROLE_NAMES, Roles, find_effectors, find_roles, load_roles, mirrored, save_roles
+from neural_network.formats.roles import ROLE_NAMES, Roles, find_roles, load_roles, mirrored, save_roles
 
 RIGS = all_rigs()
 
@@ -144,7 +146,7 @@ def test_one_bone_never_plays_two_roles_and_chains_keep_their_order() -> None:
             ("LeftThigh", "LeftShin", "LeftFoot"),
         ):
             bones = [roles.bones[r] for r in chain if roles.bones[r] is not None]
-            for above, below in zip(bones, bones[1:], strict=False):
+            for above, below in pairwise(bones):
                 line, j = [], below
                 while j >= 0:
                     line.append(j)

@@ -27,6 +27,7 @@ from ..rotations import (
     twist_about,
 )
 from ..skeleton import Skeleton
+from .bone_tree import ancestors
 from .clip import Clip
 from .roles import ROLE_NAMES, Roles, find_roles
 
@@ -200,7 +201,7 @@ def carry(source: Body, motion: Motion, target: Body) -> tuple[np.ndarray, np.nd
     turned = np.empty((frames, count, 3, 3))
     by_bone = {j: role for role, j in target.bones.items()}
     hips = target.bones["Hips"]
-    above_hips = set(_ancestors(target.parents, hips))
+    above_hips = set(ancestors(target.parents, hips))
     for j in range(count):
         if j in by_bone:
             turned[:, j] = since_t[by_bone[j]] @ at_t[by_bone[j]]
@@ -614,7 +615,7 @@ def _solve_leg(
     for j in _descendants(body.parents, thigh):
         if j in keep:
             continue
-        under_shin = j == shin or shin in _ancestors(body.parents, j)
+        under_shin = j == shin or shin in ancestors(body.parents, j)
         turned[:, j] = swing @ (bent if under_shin else np.eye(3)) @ turned[:, j]
     turned[:, thigh] = swing @ before_thigh
     assert before_shin.shape == old_foot.shape
@@ -710,16 +711,8 @@ def _speed(points: np.ndarray, fps: float) -> np.ndarray:
     return np.linalg.norm(np.gradient(points, axis=0), axis=-1) * fps if len(points) > 1 else np.zeros(len(points))
 
 
-def _ancestors(parents: np.ndarray, j: int) -> list[int]:
-    out = []
-    while parents[j] >= 0:
-        j = int(parents[j])
-        out.append(j)
-    return out
-
-
 def _descendants(parents: np.ndarray, j: int) -> list[int]:
-    return [k for k in range(len(parents)) if j in _ancestors(parents, k)]
+    return [k for k in range(len(parents)) if j in ancestors(parents, k)]
 
 
 def _turn_about_up(angle: np.ndarray) -> np.ndarray:

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A skeleton as a tree of lengths: what holds in every pose, whatever the bones are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .bone_names import Said
+
+_LONGEST_LEAF = 1.5  # a leaf this many times longer than every inner bone is a helper somewhere far away
+STILL = np.radians(0.5)  # a bone that turns less than this in a whole take never turns
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Bones that may play a role, with the tips as nodes of their own at the end."""
+
+    parents: np.ndarray
+    heads: np.ndarray
+    poses: np.ndarray
+    real: np.ndarray
+    length: np.ndarray
+    reach: np.ndarray
+    children: tuple[tuple[int, ...], ...]
+    names: tuple[Said, ...]
+    turning: np.ndarray | None
+
+
+def require_tree(parents: np.ndarray) -> None:
+    """Raise ValueError where parents (J) form a circle."""
+    for j in range(len(parents)):
+        k, steps = j, 0
+        while k >= 0:
+            k, steps = int(parents[k]), steps + 1
+            if steps > len(parents):
+                raise ValueError(f"roles: the parents of bone {j} form a circle; every bone needs a way to a root")
+
+
+def _layer(names: Sequence[str], parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which bones count (J) bool, and their parents among those that count: a generated Rigify rig has four skeletons in one."""
+    index = {n: j for j, n in enumerate(names)}
+    keep = np.ones(len(names), bool)
+    for layer in ("DEF-", "ORG-"):
+        if sum(n.startswith(layer) for n in names) >= 12:
+            keep = np.array([n.startswith(layer) for n in names])
+            break
+    above = np.full(len(names), -1)
+    for j in np.flatnonzero(keep):
+        k = int(parents[j])
+        while k >= 0 and not keep[k]:
+            twin = index.get(layer + names[k].split("-", 1)[1]) if names[k].startswith(("ORG-", "MCH-")) else None
+            if twin is not None and twin != j and keep[twin] and j not in ancestors(above, twin):
+                k = twin
+                break
+            k = int(parents[k])
+        above[j] = k
+    return keep, above
+
+
+def read_tree(
+    names: Sequence[str],
+    said: Sequence[Said],
+    parents: np.ndarray,
+    heads: np.ndarray,
+    tips: Mapping[int, np.ndarray],
+    motion: np.ndarray | None,
+    motion_tips: Mapping[int, np.ndarray],
+    turning: np.ndarray | None,
+) -> Tree:
+    """The tree of a skeleton; arguments as in :func:`~neural_network.formats.roles.find_roles`, ``said`` from its names.
+
+    Tips become nodes of their own behind the bones. Left out are other layers of a generated rig, and leaves so far away
+    that they can only be helpers. Frames with a number that is not finite are skipped.
+    """
+    keep, above = _layer(names, parents)
+    count = len(names)
+    ends = [j for j in tips if keep[j] and np.linalg.norm(np.asarray(tips[j]) - heads[j]) > 0]
+    frames = np.zeros((0, count, 3)) if motion is None else np.asarray(motion, float)
+    frames = frames[np.isfinite(frames).all(axis=(1, 2))]
+    with_tips = bool(len(frames)) and all(j in motion_tips for j in ends)
+    rest = np.concatenate([heads, np.array([tips[j] for j in ends], float).reshape(-1, 3)])
+    tip_frames = [np.asarray(motion_tips[j], float) if with_tips else frames[:, j] for j in ends]
+    moving = (
+        np.concatenate([frames, *[t[:, None] for t in tip_frames]], axis=1)
+        if len(frames)
+        else np.zeros((0, len(rest), 3))
+    )
+    above = np.concatenate([above, np.array(ends, int)])
+    total = len(rest)
+    real = np.arange(total) < count
+    real[:count] &= keep
+    usable = np.concatenate([keep, np.ones(len(ends), bool)])
+    length = np.where(above >= 0, np.linalg.norm(rest - rest[np.maximum(above, 0)], axis=1), 0.0)
+    inner = np.zeros(total, bool)
+    for j in np.flatnonzero(usable).tolist():
+        if above[j] >= 0 and real[j]:
+            inner[above[j]] = True
+    long = length[inner & usable & (above >= 0)]
+    limit = _LONGEST_LEAF * float(long.max(initial=0.0))
+    if limit > 0:
+        usable &= inner | (length <= limit)
+    children = tuple(tuple(int(c) for c in np.flatnonzero((above == j) & usable)) for j in range(total))
+    reach = np.zeros(total)
+    for j in _leaves_first(above):
+        if usable[j] and above[j] >= 0:
+            reach[above[j]] = max(reach[above[j]], reach[j] + length[j])
+    nothing = Said("", {}, "the tip of a bone")
+    turns = None if turning is None else np.concatenate([np.asarray(turning, float), np.zeros(len(ends))])
+    return Tree(
+        above,
+        rest,
+        np.concatenate([rest[None], moving]),
+        real & usable,
+        length,
+        reach,
+        children,
+        (*said, *[nothing] * len(ends)),
+        turns,
+    )
+
+
+def _leaves_first(parents: np.ndarray) -> list[int]:
+    depth = [len(ancestors(parents, j)) for j in range(len(parents))]
+    return [int(j) for j in np.argsort(depth, kind="stable")[::-1]]
+
+
+def ancestors(parents: np.ndarray, j: int) -> list[int]:
+    """Parent, grandparent and so on up to the root, nearest first."""
+    out: list[int] = []
+    while parents[j] >= 0 and len(out) <= len(parents):
+        j = int(parents[j])
+        out.append(j)
+    return out
+
+
+def descendants(tree: Tree, j: int) -> list[int]:
+    """All bones below a bone, without tips."""
+    out, todo = [], list(tree.children[j])
+    while todo:
+        k = todo.pop()
+        if tree.real[k]:
+            out.append(k)
+            todo.extend(tree.children[k])
+    return out
+
+
+def never_turns(tree: Tree, j: int) -> bool:
+    """Whether a bone keeps still in the whole take; False where nobody knows."""
+    return tree.turning is not None and bool(tree.turning[j] < STILL)
+
+
+def unlike(tree: Tree, a: Sequence[int], b: Sequence[int]) -> float:
+    """How differently two chains are divided into bones: mean difference of their joints' places along them, 0 to 1."""
+    along_a, along_b = (np.cumsum([tree.length[j] for j in chain[1:]]) for chain in (a, b))
+    count = min(len(along_a), len(along_b))
+    if count == 0:
+        return 1.0
+    return float(np.mean(np.abs(along_a[:count] - along_b[:count])) / max(along_a[-1], along_b[-1], 1e-12))
+
+
+def angle_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Angle (...) [rad] between vectors (..., 3); 0 where one has no length."""
+    return np.asarray(np.arctan2(np.linalg.norm(np.cross(a, b), axis=-1), np.sum(a * b, axis=-1)))
