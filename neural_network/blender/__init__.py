@@ -6,19 +6,19 @@ from __future__ import annotations
 
 def register(package: str) -> None:
     """Register everything; ``package`` is the name by which Blender knows the extension, its preferences and folder."""
-    from . import jobs, memory, operators, panel, properties
+    from . import curve, jobs, memory, operators, panel, properties
 
     memory.start(package)
-    for module in (properties, operators, panel):
+    for module in (properties, curve, operators, panel):
         module.register()
     jobs.register()
 
 
 def unregister() -> None:
     """Stop what runs and leave no class, handler, timer or property behind."""
-    from . import jobs, memory, operators, panel, properties
+    from . import curve, jobs, memory, operators, panel, properties
 
     jobs.unregister()
-    for module in (panel, operators, properties):
+    for module in (panel, operators, curve, properties):
         module.unregister()
     memory.forget()

@@ -36,7 +36,9 @@ GIRTH: dict[str, tuple[float, float]] = {  # half width and half depth of the bo
     "Foot": (0.045, 0.040),
     "ToeBase": (0.042, 0.022),
 }
-SIDES, RINGS = 12, 9  # of the mesh about one bone
+SIDES = 12  # of the mesh about one bone
+CAP = np.radians([10, 35, 60, 90])  # where the rings of a rounded end stand
+RINGS = 2 * len(CAP) + 1
 SKIN = 0.25  # share of a bone's length over which it shares its skin with the bone above
 
 
@@ -112,23 +114,16 @@ def _body(context: bpy.types.Context, rig: bpy.types.Object, skeleton: Skeleton)
         frame = rest_orientation(tails[j] - heads[j])
         length = float(np.linalg.norm(tails[j] - heads[j]))
         base = len(points)
-        cap = min(width, depth)
-        for ring in range(RINGS):
-            share = ring / (RINGS - 1)
-            # A rounded end: an ellipse over the caps, straight between them.
-            along = -0.5 * cap + share * (length + cap)
-            inside = min(share, 1 - share) * (length + cap)
-            round_off = np.sqrt(max(0.0, 1 - (1 - min(1.0, inside / cap)) ** 2)) if cap else 1.0
+        for along, girth in _profile(length, min(width, depth), name == "Head"):
+            parent = int(skeleton.parents[j])
+            shared = 0.5 * max(0.0, 1 - max(0.0, along) / (SKIN * length)) if parent >= 0 else 0.0
             for side in range(SIDES):
                 angle = 2 * np.pi * side / SIDES
-                local = np.array([width * np.cos(angle), 0, depth * np.sin(angle)]) * max(0.05, round_off)
-                points.append(heads[j] + frame @ (local + np.array([0, along, 0])))
-                vertex = len(points) - 1
-                parent = int(skeleton.parents[j])
-                shared = 0.5 * max(0.0, 1 - max(0.0, along) / (SKIN * length)) if parent >= 0 else 0.0
-                weights.append((j, vertex, 1 - shared))
+                local = np.array([width * girth * np.cos(angle), along, depth * girth * np.sin(angle)])
+                weights.append((j, len(points), 1 - shared))
                 if shared:
-                    weights.append((parent, vertex, shared))
+                    weights.append((parent, len(points), shared))
+                points.append(heads[j] + frame @ local)
         for ring in range(RINGS - 1):
             for side in range(SIDES):
                 a, b = base + ring * SIDES + side, base + ring * SIDES + (side + 1) % SIDES
@@ -149,6 +144,19 @@ def _body(context: bpy.types.Context, rig: bpy.types.Object, skeleton: Skeleton)
     modifier.object = rig
     body.hide_select = True  # a click on the body means the rig
     return body
+
+
+def _profile(length: float, cap: float, inset: bool) -> list[tuple[float, float]]:
+    """(place along the bone [m], share of the full girth) of every ring: two rounded ends and a middle.
+
+    The ends reach half a cap beyond the bone, so that joints stay closed; ``inset``: they stay within it.
+    """
+    start, end = (cap, length - cap) if inset else (0.5 * cap, length - 0.5 * cap)
+    if end < start:
+        start = end = 0.5 * length
+    below = [(start - cap * np.cos(a), np.sin(a)) for a in CAP]
+    above = [(end + cap * np.cos(a), np.sin(a)) for a in reversed(CAP)]
+    return [*below, (0.5 * (start + end), 1.0), *above]
 
 
 def _action(rig: bpy.types.Object, skeleton: Skeleton, poses: PoseSet, clip: int) -> tuple[bpy.types.Action, object]:

@@ -52,11 +52,12 @@ def stop() -> None:
 
 
 def redraw() -> None:
-    """Have the panel drawn anew."""
+    """Have the panel drawn anew, and no more than that: the view beside it may be costly."""
     for window in bpy.context.window_manager.windows:
         for area in window.screen.areas:
-            if area.type == "VIEW_3D":
-                area.tag_redraw()
+            for region in area.regions if area.type == "VIEW_3D" else ():
+                if region.type == "UI":
+                    region.tag_redraw()
 
 
 class Pumped(bpy.types.Operator if TYPE_CHECKING else object):  # type: ignore[misc]
@@ -129,6 +130,7 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):  # type: ignore[m
             return {"PASS_THROUGH"} if self.passes_events else {"RUNNING_MODAL"}
         try:
             end = time.perf_counter() + self.share
+            before = self.job.progress
             while True:
                 self.job.progress = next(self.job.work)
                 if self.passes_events or time.perf_counter() > end:
@@ -148,7 +150,8 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):  # type: ignore[m
         except BaseException:
             stop()
             raise
-        redraw()
+        if self.job.progress != before:
+            redraw()
         return {"PASS_THROUGH"} if self.passes_events else {"RUNNING_MODAL"}
 
     def cancel(self, context: bpy.types.Context) -> None:

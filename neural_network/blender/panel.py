@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import bpy
 
-from . import data, jobs, memory, rig
+from . import curve, data, jobs, memory, rig
 
 TAB = "Neural IK"
 
@@ -110,6 +112,9 @@ class NEURAL_IK_PT_training(_Panel, bpy.types.Panel):
         if memory.memory.training:
             box = layout.box().column(align=True)
             _paragraph(box, memory.memory.training, context)
+            drawn = curve.icon(memory.memory.curve)
+            if drawn:
+                box.template_icon(icon_value=drawn, scale=4)
 
 
 def _running(layout: bpy.types.UILayout) -> None:
@@ -119,7 +124,7 @@ def _running(layout: bpy.types.UILayout) -> None:
     box = layout.box().column(align=True)
     done = job.progress.done / max(1, job.progress.total)
     box.progress(factor=done, text=f"{job.label}: {job.progress.done} of {job.progress.total}")
-    box.label(text="Stopping" if job.cancelling else "Esc cancels", icon="EVENT_ESC")
+    box.label(text="Stopping" if job.cancelling else "cancels", icon="EVENT_ESC")
 
 
 def _in_memory(layout: bpy.types.UILayout, context: bpy.types.Context) -> None:
@@ -134,12 +139,13 @@ def _in_memory(layout: bpy.types.UILayout, context: bpy.types.Context) -> None:
     else:
         star = " (not saved)" if keep.unsaved else ""
         box.label(text=f"{keep.poses.frames} poses, {len(keep.poses.clip_names)} actions{star}", icon="ACTION")
-        _paragraph(box, keep.poses_from, context)
+        _paragraph(box, keep.poses_from, context, "BLANK1")
     if keep.network is None:
         box.label(text="No weights in memory", icon="NETWORK_DRIVE")
     else:
-        trained = f", {keep.trained}" if keep.trained else ""
-        box.label(text=f"Weights: {keep.network_from}{trained}", icon="NETWORK_DRIVE")
+        box.label(text=f"Weights: {keep.network_from}", icon="NETWORK_DRIVE")
+        if keep.trained:
+            box.label(text=f"trained {keep.trained}", icon="BLANK1")
 
 
 def _results(layout: bpy.types.UILayout) -> None:
@@ -147,11 +153,10 @@ def _results(layout: bpy.types.UILayout) -> None:
         return
     box = layout.box().column(align=True)
     for line in memory.memory.results:
-        icon = {True: "CHECKMARK", False: "X", None: "NONE"}[line.passed]
-        box.label(text=line.text, icon=icon)
+        box.label(text=line.text, icon="BLANK1" if line.passed is None else "CHECKMARK" if line.passed else "X")
 
 
-def _paragraph(layout: bpy.types.UILayout, text: str, context: bpy.types.Context) -> None:
+def _paragraph(layout: bpy.types.UILayout, text: str, context: bpy.types.Context, icon: Any = "NONE") -> None:
     """Text over as many lines as the sidebar's width asks for."""
     width = (
         max(20, int(context.region.width / (7.5 * context.preferences.system.ui_scale)) - 4) if context.region else 40
@@ -159,12 +164,12 @@ def _paragraph(layout: bpy.types.UILayout, text: str, context: bpy.types.Context
     line = ""
     for word in text.split():
         if line and len(line) + 1 + len(word) > width:
-            layout.label(text=line)
+            layout.label(text=line, icon=icon)
             line = word
         else:
             line = f"{line} {word}".strip()
     if line:
-        layout.label(text=line)
+        layout.label(text=line, icon=icon)
 
 
 _classes = (NEURAL_IK_UL_actions, NEURAL_IK_PT_main, NEURAL_IK_PT_data, NEURAL_IK_PT_actions, NEURAL_IK_PT_training)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The small curve of a training, drawn as an icon: Blender's panels have no plots of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bpy.utils.previews
+import numpy as np
+
+SIZE = 128  # [pixels]
+LINE, FILL = (0.30, 0.62, 1.0, 1.0), (0.30, 0.62, 1.0, 0.18)
+
+_icons: Any = None  # Blender's collection of icons, while registered
+
+
+def icon(points: list[tuple[float, float]]) -> int:
+    """The icon number of a curve of (share done, error) points; 0 where there are too few to draw."""
+    if _icons is None or len(points) < 2:
+        return 0
+    name = f"{len(points)} {points[-1]}"
+    if name not in _icons:
+        _icons.clear()
+        made = _icons.new(name)
+        made.image_size = (SIZE, SIZE)
+        made.image_pixels_float.foreach_set(draw(points).ravel())
+    return int(_icons[name].icon_id)
+
+
+def draw(points: list[tuple[float, float]]) -> np.ndarray:
+    """RGBA (SIZE, SIZE, 4), the lowest row first: error upwards from zero, the whole training from left to right."""
+    shares, errors = np.array(points, float).T
+    columns = np.arange(SIZE) / (SIZE - 1)
+    heights = np.interp(columns, shares, errors) / max(float(errors.max()), 1e-9) * (SIZE - 3)
+    steps = np.abs(np.diff(heights, prepend=heights[0]))  # a steep stretch is drawn as tall as it is
+    rows = np.arange(SIZE)[:, None]
+    out = np.zeros((SIZE, SIZE, 4), np.float32)
+    drawn = columns <= shares[-1]
+    out[(rows <= heights) & drawn] = FILL
+    out[(rows >= heights - 1) & (rows <= heights + np.maximum(1, steps)) & drawn] = LINE
+    return out
+
+
+def register() -> None:
+    """Make room for the icon."""
+    global _icons
+    _icons = bpy.utils.previews.new()
+
+
+def unregister() -> None:
+    """Give it back."""
+    global _icons
+    bpy.utils.previews.remove(_icons)
+    _icons = None

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Builds the zip and runs a scenario in a real Blender window: the one in $BLENDER, or ``blender`` on the PATH.
+
+NIK_BLENDER_GUI may name a script that runs such a Blender in a place of its own, as ``SCRIPT run FILE ARGS`` and
+``SCRIPT exec COMMAND`` with further arguments for Blender in BLENDER_GUI_ARGS.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[2]
+SCENARIOS = Path(__file__).resolve().parent / "scenarios.py"
+SIZE = (1000, 800)
+
+
+def missing() -> str:
+    """Why no window can be had here; empty where one can."""
+    if os.environ.get("NIK_BLENDER_GUI"):
+        return ""
+    if blender() is None:
+        return "no Blender: set BLENDER to one, or have `blender` on the PATH"
+    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return "no display for Blender's window"
+    return ""
+
+
+def blender() -> str | None:
+    """The Blender to run."""
+    return os.environ.get("BLENDER") or shutil.which("blender")
+
+
+def build(folder: Path) -> Path:
+    """The extension's zip, built by that Blender's own command."""
+    script = os.environ.get("NIK_BLENDER_GUI")
+    start = [script, "exec", "blender"] if script else [str(blender())]
+    words = [*start, "--command", "extension", "build", "--source-dir", str(REPO), "--output-dir", str(folder)]
+    env = {**os.environ, "BLENDER_GUI_BIND": str(folder)}
+    done = subprocess.run(words, cwd=REPO, env=env, capture_output=True, text=True, check=False, timeout=120)
+    found = list(folder.glob("*.zip"))
+    if done.returncode or not found:
+        raise RuntimeError(f"the zip was not built: {done.stdout}{done.stderr}")
+    return found[0]
+
+
+def run(scenario: str, zip_path: Path, out: Path, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    """Run a scenario for a fresh user; its exit code is 0 where it held."""
+    out.mkdir(parents=True, exist_ok=True)
+    words = [scenario, str(zip_path), str(out)]
+    script = os.environ.get("NIK_BLENDER_GUI")
+    if script:
+        env = {
+            **os.environ,
+            "BLENDER_GUI_ARGS": "--enable-event-simulate",
+            "BLENDER_GUI_SIZE": "{}x{}".format(*SIZE),
+            "BLENDER_GUI_PROFILE": "neural-ik-tests",
+            "BLENDER_GUI_BIND": f"{zip_path.parent}:{out}",
+            "BLENDER_GUI_OUT": str(out),
+            "BLENDER_GUI_TIMEOUT": str(int(timeout)),
+        }
+        subprocess.run([script, "reset-profile"], env=env, cwd=REPO, check=True, capture_output=True)
+        start = [script, "run", str(SCENARIOS), *words]
+        return subprocess.run(
+            start, env=env, cwd=REPO, capture_output=True, text=True, check=False, timeout=timeout + 60
+        )
+    with tempfile.TemporaryDirectory(prefix="neural_ik_user_", ignore_cleanup_errors=True) as user:
+        geometry = ["--window-geometry", "0", "0", *map(str, SIZE)]
+        start = [str(blender()), "--enable-event-simulate", *geometry, "--python", str(SCENARIOS), "--", *words]
+        env = {**os.environ, "BLENDER_USER_RESOURCES": user}
+        return subprocess.run(start, env=env, cwd=REPO, capture_output=True, text=True, check=False, timeout=timeout)
