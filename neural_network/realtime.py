@@ -38,7 +38,8 @@ class Plan:
     count: int
     bones: np.ndarray  # (E) effectors
     ancestors: tuple[np.ndarray, ...]  # (J + 1) each: the bone 1, 2, 4, ... above, J where there is none
-    offsets: np.ndarray  # (J, 3) [leg lengths]
+    parents: np.ndarray  # (J) the bone above, the root's being itself
+    rest: np.ndarray  # (J + 1, 4, 4) unturned bones: identity and offset [leg lengths]; the last is the world
     moves: np.ndarray  # (E, J, 1) 1 where turning the joint moves the effector's head or turns it
     turns: np.ndarray  # (E, 3, J, 3) the orientation rows of the Jacobian, constant in world axes
 
@@ -54,22 +55,20 @@ def plan(skeleton: Skeleton, free_root: bool = False) -> Plan:
     share = skeleton.subtree[:, list(skeleton.effectors)].T.astype(np.float32)  # (E, J)
     share[:, 0] = np.sqrt(TRUNK_FIRST) if free_root else 0
     turns = share[:, None, :, None] * _EYE[:, None, :]
-    offsets = (skeleton.offsets / skeleton.leg_length).astype(np.float32)
-    return Plan(
-        count, np.array(skeleton.effectors), tuple(steps), offsets, share[:, :, None], np.ascontiguousarray(turns)
-    )
+    rest = np.tile(np.eye(4, dtype=np.float32), (count + 1, 1, 1))
+    rest[:-1, :3, 3] = skeleton.offsets / skeleton.leg_length
+    parents = np.maximum(skeleton.parents, 0)
+    bones = np.array(skeleton.effectors)
+    return Plan(count, bones, tuple(steps), parents, rest, share[:, :, None], np.ascontiguousarray(turns))
 
 
 def forward_one(layout: Plan, turns: np.ndarray) -> np.ndarray:
     """Own rotations (J, 3, 3) to poses (J, 4, 4): rotation ``D`` and head [leg lengths] in the root frame."""
-    pose = np.zeros((layout.count + 1, 4, 4), np.float32)
+    pose = layout.rest.copy()
     pose[:-1, :3, :3] = turns
-    pose[:-1, :3, 3] = layout.offsets
-    pose[:, 3, 3] = 1
-    pose[-1, :3, :3] = _EYE
     # A head's offset is turned by its parent alone, so a bone's transform is: move, then turn; that is what stands here.
     for ancestor in layout.ancestors:
-        pose = np.matmul(pose[ancestor], pose)
+        pose = np.matmul(pose.take(ancestor, axis=0), pose)
     return pose[:-1]
 
 
@@ -160,12 +159,11 @@ def refine_one(
     cost = _missing(pose, bones, shift, goals, goal_turns, normals, residual, rows)
     damping = 1.0
     for _ in range(steps):
-        arm = pose[bones, None, :3, 3] - pose[None, :, :3, 3]
+        heads = pose[:, :3, 3]
+        arm = heads.take(bones, axis=0)[:, None] - heads
         arm *= moves
-        x, y, z = arm[..., 0], arm[..., 1], arm[..., 2]
-        jacobian[:, 1, :, 0], jacobian[:, 2, :, 0] = -z, y
-        jacobian[:, 0, :, 1], jacobian[:, 2, :, 1] = z, -x
-        jacobian[:, 0, :, 2], jacobian[:, 1, :, 2] = -y, x
+        # a turn d moves the head by d x arm
+        jacobian[:, :3] = (arm.reshape(-1, 3) @ _LEVI_FLAT).reshape(effectors, -1, 3, 3).transpose(0, 3, 1, 2)
         if normals is not None:
             _along(jacobian, normals)
         used = flat if rows is None else flat[rows]
@@ -188,7 +186,7 @@ def refine_one(
             delta *= STEP_MOST / largest
             square *= (STEP_MOST / largest) ** 2
         # world axes to the parent's: a left increment of each joint's own rotation
-        local = np.matmul(delta[:, None, :], pose[layout.ancestors[0][:-1] % layout.count, :3, :3])[:, 0]
+        local = np.matmul(delta[:, None, :], pose[:, :3, :3].take(layout.parents, axis=0))[:, 0]
         local[0] = delta[0]
         new_turns = np.matmul(_cayley(local, square), turns)
         if inside is not None:
@@ -225,18 +223,16 @@ def _missing(
     into: np.ndarray,
     rows: np.ndarray | None,
 ) -> float:
-    ends = pose[bones]
+    ends = pose.take(bones, axis=0)
     np.subtract(goals, ends[:, :3, 3] + shift, out=into[:, :3])
     if normals is not None:
         plane = np.any(normals, axis=1)
         into[plane, :3] = np.sum(into[plane, :3] * normals[plane], axis=1, keepdims=True) * normals[plane]
     if goal_turns is not None:
         # the axis times 2 sin(t/2), from R = goal D^T: zero only where R is the identity, and never wraps
-        apart = np.matmul(goal_turns, ends[:, :3, :3].transpose(0, 2, 1))
-        cosine = apart[:, 0, 0] + apart[:, 1, 1] + apart[:, 2, 2]
-        axis = apart.reshape(-1, 9)[:, [7, 2, 3]] - apart.reshape(-1, 9)[:, [5, 6, 1]]
-        axis *= (1 / np.sqrt(np.maximum(1 + cosine, HALF_TURN)))[:, None]
-        into[:, 3:] = axis
+        apart = np.matmul(goal_turns, ends[:, :3, :3].transpose(0, 2, 1)).reshape(-1, 9) @ _LINEAR
+        scale = 1 / np.sqrt(np.maximum(1 + apart[:, 0], HALF_TURN))
+        np.multiply(apart[:, 1:], scale[:, None], out=into[:, 3:])
     if rows is None:
         return float(np.vdot(into, into))
     used = into.reshape(-1)[rows]
@@ -306,7 +302,8 @@ class Machine:
         bones = list(rig.effectors)
         self.bones = np.array(bones)
         self.feet = [bones.index(f) for f in rig.feet]
-        self.arm, self.foot_rest = toe_arms(rig)
+        arms, heights = toe_arms(rig)
+        self.arm, self.foot_rest = arms.tolist(), heights.tolist()
         self.near = GROUND.near / GROUND.reference_leg
         self.width = 6 if net.layout.orientations else 3
         self.inputs = np.zeros(net.layout.input_count(rig), np.float32)
@@ -314,6 +311,7 @@ class Machine:
         self.root_before, self.root_after = rig.basis[0] @ turns.T, rig.basis[0].T
         self.axes = rig.axes
         self.straight = bool(np.array_equal(rig.axes, np.eye(3)))
+        self.axes_product = _left_product(rotations.quaternion_from_matrix(rig.axes)).T
         # q -> q t with t what the T-pose and the core axes add on the right of each effector's orientation
         right = rig.rest_arm[bones, :3, :3] @ rig.basis[bones].transpose(0, 2, 1)
         self.right = np.stack([_right_product(q) for q in rotations.quaternion_from_matrix(right)])
@@ -353,7 +351,8 @@ class Machine:
             if not self.right_plain:
                 q = np.matmul(q[:, None, :], self.right)[:, 0]
             q = q @ self._frame_product(heading)
-            q[q[:, 0] < 0] *= -1
+            if q[:, 0].min() < 0:
+                q[q[:, 0] < 0] *= -1
             lean = np.sqrt(np.einsum("nc,nc->n", q[:, 1:], q[:, 1:])) + 1e-30
             logs = (q[:, 1:] * (2 * np.arctan2(lean, q[:, 0]) / lean)[:, None]).astype(np.float32)
             turn_goals = matrices(q.astype(np.float32))
@@ -393,7 +392,7 @@ class Machine:
         if weights is not None or turn_weights is not None:
             aim, aim_turns = self._partial(layout_plan, turns, shift, positions, turn_goals, weights, turn_weights)
         turns, pose, shift = refine_one(layout_plan, turns, aim, aim_turns, steps, active, shift, free, normals, inside)
-        ends = pose[self.bones]
+        ends = pose.take(self.bones, axis=0)
         reached = ends[:, :3, 3] + shift
         apart = reached - positions
         if normals is not None:
@@ -409,19 +408,18 @@ class Machine:
             turned = self.root_before.T @ (unheading.T @ turns[0].astype(np.float64)) @ self.root_after.T
             out[0] = rotations.quaternion_from_matrix(turned)
         else:
-            out[0] = rotations.quaternion_from_axis_angle(goals.root_rot)
-        out[out[:, 0] < 0] *= -1
-        out /= np.sqrt(np.einsum("jc,jc->j", out, out))[:, None]
+            out[0] = _quaternion(*goals.root_rot.tolist())
+        if out[:, 0].min() < 0:
+            out[out[:, 0] < 0] *= -1
         if memory is not None or weights is not None or logs is None:
             logs = rotations.axis_angle_from_matrix(ends[:, :3, :3])
         return out, root_pos, error, Memory(heading, reached, logs)
 
     def _frame_product(self, heading: float) -> np.ndarray:
         """(4, 4) that takes quaternions (N, 4), as rows, from armature axes into the root frame, from the left."""
-        q = np.array([math.cos(0.5 * heading), 0.0, 0.0, -math.sin(0.5 * heading)])
-        if not self.straight:
-            q = rotations.quaternion_multiply(q, rotations.quaternion_from_matrix(self.axes))
-        return _left_product(q).T
+        c, s = math.cos(0.5 * heading), math.sin(0.5 * heading)
+        unturn = np.array([[c, 0, 0, -s], [0, c, -s, 0], [0, s, c, 0], [s, 0, 0, c]])
+        return unturn if self.straight else self.axes_product @ unturn
 
     def _answer(
         self,
@@ -484,8 +482,9 @@ class Machine:
             turn_goals = matrices(quaternions(np.zeros_like(positions) if logs is None else logs))
         for k, foot in enumerate(self.feet):
             z = float(positions[foot, 2])
-            toe = z + float(turn_goals[foot, 2] @ self.arm[k])
-            height = min(z - self.foot_rest[k, 0], toe - self.foot_rest[k, 1]) + ground
+            a, b, c = turn_goals[foot, 2].tolist()
+            (u, v, w), (ankle, toe) = self.arm[k], self.foot_rest[k]
+            height = min(z - ankle, z + a * u + b * v + c * w - toe) + ground
             grounded = height < self.near if goals.grounded is None else goals.grounded[k]
             desired = grounded if goals.desired is None else goals.desired[k]
             known = active is None or bool(active[foot, 0])
@@ -545,6 +544,13 @@ def _turn(x: float, y: float, z: float) -> np.ndarray:
             [c * x * z - s * y, c * y * z + s * x, 1 - c * (x * x + y * y)],
         ]
     )
+
+
+def _quaternion(x: float, y: float, z: float) -> tuple[float, float, float, float]:
+    """One axis-angle [rad] to a quaternion."""
+    half = 0.5 * math.sqrt(x * x + y * y + z * z + 1e-30)
+    s = math.sin(half) / (2 * half)
+    return math.cos(half), s * x, s * y, s * z
 
 
 def _heading(root: np.ndarray, memory: Memory | None) -> float:

@@ -320,41 +320,40 @@ def _checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
     """The goals as arrays of the right shapes, every number finite; ValueError in words otherwise."""
     effectors, feet = len(rig.effectors), len(rig.feet)
     lead: tuple[int, ...] = (len(goals.positions),) if many else ()
-    shapes = {
-        "positions": (effectors, 3),
-        "root_pos": (3,),
-        "root_rot": (3,),
-        "rotations": (effectors, 3),
-        "weights": (effectors,),
-        "orientation_weights": (effectors,),
-        "normals": (effectors, 3),
-        "grounded": (feet,),
-        "desired": (feet,),
-    }
-    changed: dict[str, Any] = {}
-    for name, shape in shapes.items():
+    found: dict[str, Any] = {}
+    for name, shape in (
+        ("positions", (effectors, 3)),
+        ("root_pos", (3,)),
+        ("root_rot", (3,)),
+        ("rotations", (effectors, 3)),
+        ("weights", (effectors,)),
+        ("orientation_weights", (effectors,)),
+        ("normals", (effectors, 3)),
+        ("grounded", (feet,)),
+        ("desired", (feet,)),
+    ):
         value = getattr(goals, name)
-        if value is None:
-            continue
-        array = np.asarray(value, np.float64)
-        if array.shape != lead + shape:
-            raise ValueError(f"{name}: expected shape {lead + shape}, got {array.shape}")
-        if not np.isfinite(array).all():
-            raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
-        changed[name] = array
-    if changed["positions"].size and np.abs(changed["positions"]).max() > FARTHEST * rig.leg_length:
-        raise ValueError(
-            f"positions: expected metres within {FARTHEST:g} leg lengths, got {np.abs(changed['positions']).max():g}"
-        )
+        if value is not None:
+            value = np.asarray(value, np.float64)
+            if value.shape != lead + shape:
+                raise ValueError(f"{name}: expected shape {lead + shape}, got {value.shape}")
+            # the sum of squares is finite only if every number is, and is of a sane size
+            if not np.vdot(value, value) < (FARTHEST * max(1.0, rig.leg_length)) ** 2 * max(1, value.size):
+                _refuse(name, value, rig)
+        found[name] = value
     for name in ("weights", "orientation_weights"):
-        if name in changed and (changed[name].min() < 0 or changed[name].max() > 1):
-            raise ValueError(
-                f"{name}: expected numbers from 0 to 1, got {changed[name].min():g} to {changed[name].max():g}"
-            )
-    task = goals.task
-    changed["task"] = task_value(task) if isinstance(task, str) else task
+        value = found[name]
+        if value is not None and value.size and (value.min() < 0 or value.max() > 1):
+            raise ValueError(f"{name}: expected numbers from 0 to 1, got {value.min():g} to {value.max():g}")
+    found["task"] = task_value(goals.task) if isinstance(goals.task, str) else goals.task
+    found["phase"], found["ground"] = goals.phase, goals.ground
     for name in ("phase", "task", "ground"):
-        value = changed.get(name, getattr(goals, name))
-        if not np.isfinite(value).all():
+        if not np.all(np.isfinite(found[name])):
             raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
-    return replace(goals, **changed)
+    return Goals(**found)
+
+
+def _refuse(name: str, value: np.ndarray, rig: Skeleton) -> None:
+    if not np.isfinite(value).all():
+        raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
+    raise ValueError(f"{name}: expected metres within {FARTHEST:g} leg lengths, got {np.abs(value).max():g}")
