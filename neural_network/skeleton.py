@@ -203,6 +203,11 @@ def make(
     turns = rest_arm[:, :3, :3]
     if np.abs(turns @ turns.transpose(0, 2, 1) - np.eye(3)).max() > 1e-3 or np.any(np.linalg.det(turns) < 0):
         raise ValueError("skeleton: rest matrices must be rotations with a position, without scale or mirroring")
+    if np.abs(rest_arm[:, 3] - [0, 0, 0, 1]).max() > 1e-6:
+        raise ValueError("skeleton: the last row of each rest matrix must be 0, 0, 0, 1")
+    for listed in (effectors, feet):
+        if len(set(listed)) != len(listed):
+            raise ValueError(f"skeleton: effectors and feet must differ, got {_repeated(listed)} twice")
     missing = [n for n in (*effectors, *feet) if n not in names]
     if missing:
         raise ValueError(f"skeleton: no bone called {', '.join(missing)}; there are {', '.join(names[:30])}")
@@ -323,7 +328,8 @@ def _axes(parents: np.ndarray, rest: np.ndarray, feet: Sequence[int]) -> np.ndar
     if not length > 1e-6 * np.linalg.norm(body):
         return np.eye(3)
     left = left / length
-    nearest = np.round(left)
+    axis = int(np.argmax(np.abs(left)))
+    nearest = np.eye(3)[axis] * np.sign(left[axis])
     if left @ nearest > 0.995:  # within 6 degrees of an axis the rig means that axis
         left = nearest
     return np.stack([left, np.cross(up, left), up])

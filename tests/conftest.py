@@ -13,6 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from neural_network import dataset, reference_rig, rotations, skeleton
+from neural_network import forward_kinematics as fk
+from neural_network.dataset import PoseSet
+from neural_network.skeleton import Skeleton
+
 REPO = Path(__file__).resolve().parent.parent
 
 EXACT = 1e-12
@@ -86,6 +91,114 @@ def numeric_gradient(value: Callable[[np.ndarray], float], at: np.ndarray, step:
 def relative_error(found: np.ndarray, expected: np.ndarray) -> float:
     """Length of the difference over the length of the expected."""
     return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+
+
+def random_turns(rng: np.random.Generator, *shape: int, below: float = np.pi) -> np.ndarray:
+    """Axis-angles (*shape, 3) [rad] of any direction and of angles up to ``below``."""
+    axis = rng.normal(size=(*shape, 3))
+    return axis / np.linalg.norm(axis, axis=-1, keepdims=True) * rng.uniform(0, below, (*shape, 1))
+
+
+def local_of(rig: Skeleton, matrices: np.ndarray) -> np.ndarray:
+    """rot_local (..., J, 3) [rad] of pose matrices (..., J, 4, 4) in armature space: armature_matrices backwards."""
+    out = np.empty((*matrices.shape[:-2], 3))
+    for j, parent in enumerate(rig.parents):
+        rest, posed = rig.rest_arm[j, :3, :3], matrices[..., j, :3, :3]
+        if parent >= 0:
+            rest = rig.rest_arm[parent, :3, :3].T @ rest
+            posed = np.swapaxes(matrices[..., parent, :3, :3], -1, -2) @ posed
+        out[..., j, :] = rotations.axis_angle_from_matrix(rest.T @ posed)
+    return out
+
+
+def restyled(rig: Skeleton, turn: np.ndarray, rolls: np.ndarray, rest_pose: np.ndarray) -> Skeleton:
+    """The same body as another rig: turned in the world by ``turn`` (3, 3), every bone's axes by ``rolls`` (J, 3, 3) on the
+    right, resting in the pose ``rest_pose`` (J, 3) of ``rig``; its T-pose is that of ``rig``."""
+    head = rig.rest_arm[0, :3, 3]
+    rest, straight = (restyle(fk.armature_matrices(rig, p, head), turn, rolls) for p in (rest_pose, rig.t_pose))
+    names = ([rig.names[e] for e in rig.effectors], [rig.names[f] for f in rig.feet])
+    bare = skeleton.make(rig.names, rig.parents, rest, *names, t_pose=np.zeros((rig.count, 3)))
+    return skeleton.make(rig.names, rig.parents, rest, *names, t_pose=local_of(bare, straight), limits=rig.limits)
+
+
+def restyle(matrices: np.ndarray, turn: np.ndarray, rolls: np.ndarray) -> np.ndarray:
+    """Pose matrices (..., J, 4, 4) as those of a :func:`restyled` rig in the same pose."""
+    out = matrices.copy()
+    out[..., :3, 3] = matrices[..., :3, 3] @ turn.T
+    out[..., :3, :3] = turn @ matrices[..., :3, :3] @ rolls
+    return out
+
+
+def tree(bones: dict[str, tuple[str, tuple[float, float, float]]], effectors: str, feet: str = "") -> Skeleton:
+    """A rig from ``name: (parent, rest head [m])``, every bone pointing to its first child, or on as its parent does."""
+    names = list(bones)
+    parents = np.array([names.index(parent) if parent else -1 for parent, _ in bones.values()])
+    heads = np.array([head for _, head in bones.values()], float)
+    rest = np.tile(np.eye(4), (len(names), 1, 1))
+    for j in range(len(names)):
+        children = np.flatnonzero(parents == j)
+        along = heads[children[0]] - heads[j] if len(children) else heads[j] - heads[parents[j]]
+        rest[j, :3, :3], rest[j, :3, 3] = reference_rig.rest_orientation(along), heads[j]
+    return skeleton.make(names, parents, rest, effectors.split(), feet.split())
+
+
+def make_rig(name: str) -> Skeleton:
+    """One of :data:`RIGS`: people in several manners, and two who are none."""
+    rng = np.random.default_rng(5)
+    body = reference_rig.reference()
+    if name == "reference":
+        return body
+    if name == "a_pose":  # arms hang 50 degrees, and the rig must find its T-pose itself
+        down = np.zeros((body.count, 3))
+        for bone, sign in (("LeftArm", 1), ("RightArm", -1)):
+            orientation = body.rest_arm[body.names.index(bone), :3, :3]
+            down[body.names.index(bone)] = orientation.T @ [0, sign * np.radians(50), 0]
+        rest = fk.armature_matrices(body, down, body.rest_arm[0, :3, 3])
+        names = ([body.names[e] for e in body.effectors], [body.names[f] for f in body.feet])
+        return skeleton.make(body.names, body.parents, rest, *names, limits=body.limits)
+    if name == "turned":  # faces +X, bones rolled at random, rests in any pose at all
+        rolls = rotations.matrix_from_axis_angle(random_turns(rng, body.count))
+        facing_x = rotations.matrix_from_axis_angle(np.array([0, 0, np.pi / 2]))
+        return restyled(
+            body, facing_x, rolls, random_turns(rng, body.count, below=0.5) * (np.arange(body.count) > 0)[:, None]
+        )
+    if name == "creature":
+        legs = {
+            f"{end}{side}{part}": (parent if part == "Leg" else f"{end}{side}{before}", (x, y, z))
+            for end, y0, parent in (("Fore", -0.5, "Chest"), ("Hind", 0.0, "Body"))
+            for side, x in (("L", 0.2), ("R", -0.2))
+            for part, before, y, z in (("Leg", "", y0, 0.8), ("Shin", "Leg", y0 + 0.05, 0.4), ("Paw", "Shin", y0, 0.05))
+        }
+        trunk = {"Body": ("", (0, 0, 0.9)), "Chest": ("Body", (0, -0.4, 0.9)), "Skull": ("Chest", (0, -0.7, 1.1))}
+        return tree(
+            {**trunk, **legs}, "ForeLPaw ForeRPaw HindLPaw HindRPaw Skull", "ForeLPaw ForeRPaw HindLPaw HindRPaw"
+        )
+    return tree({"A": ("", (0, 0, 0)), "B": ("A", (0.3, 0, 0.1)), "C": ("B", (0.5, 0, 0.4))}, "C")
+
+
+RIGS = ("reference", "a_pose", "turned", "creature", "tentacle")
+
+
+def make_poses(rig: Skeleton, clips: int = 4, frames: int = 40, seed: int = 3) -> PoseSet:
+    """Smooth made-up motion: every bone swings about the T-pose, the Hips wander and turn, feet near the floor."""
+    rng = np.random.default_rng(seed)
+    sway = 0.35 * rng.normal(size=(3, rig.count, 3))  # three poses that all clips are mixed from
+    rot, root_pos = [], []
+    for _ in range(clips):
+        time = np.arange(frames)[:, None] / 30
+        mix = np.sin(2 * np.pi * (time * rng.uniform(0.3, 1.2, 3) + rng.random(3)))
+        core = np.einsum("fk,kjc->fjc", mix, sway) + 0.05 * rng.normal(size=(rig.count, 3))
+        heading = np.zeros((frames, 3))
+        heading[:, 2] = rng.uniform(-3, 3) + 0.5 * time[:, 0]
+        hips = rotations.matrix_from_axis_angle(heading) @ rotations.matrix_from_axis_angle(0.4 * core[:, 0])
+        core[:, 0] = rotations.axis_angle_from_matrix(hips)
+        place = rig.rest_core[0, :3, 3] + rig.leg_length * np.column_stack([time, 0.3 * time, 0.05 * mix[:, 0]])
+        rot.append(rig.from_core(core))
+        root_pos.append(place @ rig.axes)
+    names = ["walk", "reach_up", "jump", "kick", "idle", "dance", "crouch", "thing"][:clips]
+    names += [f"clip{i}" for i in range(len(names), clips)]
+    of_clip = np.repeat(np.arange(clips), frames)
+    return dataset.make(rig, np.concatenate(rot), np.concatenate(root_pos), of_clip, names)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
