@@ -263,6 +263,20 @@ def test_a_far_helper_does_not_count_for_the_height() -> None:
     assert body_height(clip) == pytest.approx(body_height(odd("13")), rel=0.05)
 
 
+def test_a_far_helper_is_named_with_its_counterpart() -> None:
+    assert any("helper" in warning and "on the other side" in warning for warning in odd("42").warnings)
+
+
+@pytest.mark.parametrize(
+    ("factor", "unit"), [(1, 0.01), (0.01, 1.0), (10, 0.001), (1 / 2.54, 0.0254), (1 / 30.48, 0.3048)]
+)
+def test_the_unit_is_found_from_the_height(factor: float, unit: float) -> None:
+    clip = odd("13")
+    tips = {i: tip * factor for i, tip in clip.tips.items()}
+    scaled = Clip(**{**vars(clip), "offsets": clip.offsets * factor, "root_pos": clip.root_pos * factor, "tips": tips})
+    assert guess_unit(scaled)[0] == pytest.approx(unit)
+
+
 def test_the_same_figure_in_metres_and_centimetres_is_equally_high() -> None:
     for number in ("13", "34", "36"):
         assert body_height(odd(number)) * odd(number).unit == pytest.approx(1.4, rel=0.01)

@@ -201,6 +201,13 @@ def test_rates_skipped_frames_and_mirrored_copies(tmp_path: Path) -> None:
     assert np.abs(poses.rot[:4] - plain.rot[2::2]).max() < 1e-6
 
 
+def test_prefixes_of_names_go_where_asked(tmp_path: Path) -> None:
+    files = [ODD / "09_colon_and_dot_names.bvh"]
+    for strip, name in ((False, "mixamorig:Hips"), (True, "Hips")):
+        _, written = imported(files, tmp_path / "a.npz", Options(strip_prefix=strip))
+        assert dataset.load(written[0].path).skeleton.names[0] == name
+
+
 def test_equal_file_names_stay_apart_by_their_folder(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()

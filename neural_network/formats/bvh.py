@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from ..rotations import continuous_quaternions, matrix_from_quaternion
-from .clip import Clip, guess_unit, guess_up_axis
+from .clip import Clip, guess_unit, guess_up_axis, helper_notes
 
 FALLBACK_FPS = 30.0  # [1/s] where the file names no usable frame time
 MAX_JOINTS = 10_000  # more than ten times the largest face rig; a damaged file must not fill the memory
@@ -130,6 +130,7 @@ def parse(
     if up not in (None, "Y", "Z"):
         raise ValueError(f"up axis: expected Y or Z, got {up_axis!r}")
     clip = replace(clip, fps=clip_fps)
+    notes += [f"{source}, {note}" for note in helper_notes(clip)]
     found_up, up_note = guess_up_axis(clip)
     clip = replace(clip, up_axis=up or found_up)
     found_unit, unit_note = guess_unit(clip)

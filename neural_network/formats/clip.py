@@ -15,6 +15,7 @@ _UNITS = (
     ("CMU units of 1/0.45 inch", 0.0254 / 0.45),
     ("inches", 0.0254),
     ("decimetres", 0.1),
+    ("feet", 0.3048),
     ("millimetres", 0.001),
 )
 _TALL = 1.7  # [m] what a person's joints span; only chooses between units
@@ -138,6 +139,30 @@ def body_joints(clip: Clip) -> np.ndarray:
         return np.ones(len(clip.parents), bool)
     far = (lengths > 1.8 * max(lengths[inner].max(), 1e-9)) | (clip.parents == 0)
     return has_child | ~far | (clip.parents < 0)
+
+
+def helper_notes(clip: Clip) -> list[str]:
+    """A sentence for each leaf that stands too far off to be a limb, with its counterpart on the other side if it has one."""
+    far = np.flatnonzero(~body_joints(clip) & (clip.parents != 0))
+    lengths = np.linalg.norm(clip.offsets, axis=-1)
+    notes = []
+    for i in far[:3]:
+        other = _counterpart(clip.names, clip.names[i])
+        beside = "" if other is None else f", {clip.names[other]!r} on the other side only {lengths[other]:.4g}"
+        notes.append(
+            f"joint {clip.names[i]}: it stands {lengths[i]:.4g} units from its parent{beside}; "
+            "taken for a helper, not for a limb"
+        )
+    return notes
+
+
+def _counterpart(names: tuple[str, ...], name: str) -> int | None:
+    for left, right in (("Left", "Right"), ("left", "right"), ("LEFT", "RIGHT"), ("L", "R"), ("l", "r")):
+        for this, other in ((left, right), (right, left)):
+            swapped = name.replace(this, other, 1)
+            if swapped != name and swapped in names:
+                return names.index(swapped)
+    return None
 
 
 def _sampled(clip: Clip) -> np.ndarray:

@@ -57,6 +57,8 @@ class Options:
     """Metres in one file unit; None finds it."""
     low_pass: float | None = None
     """Cutoff [Hz] of a Butterworth low-pass; None leaves the motion as captured."""
+    strip_prefix: bool = False
+    """Leave out what stands before the last colon of a bone's name ("mixamorig:Hips"), where names stay different."""
     mirror: bool = False
     """Add a mirrored copy of every clip."""
     clean: bool = True
@@ -293,6 +295,13 @@ def own_poses(clip: Clip) -> OwnPoses:
     return OwnPoses(names, parents, heads, along, turns, root_pos, effectors, feet, tuple(notes))
 
 
+def renamed(own: OwnPoses, names: tuple[str, ...]) -> OwnPoses:
+    """The same poses with other bone names (J), which must all differ."""
+    other = dict(zip(own.names, names, strict=True))
+    effectors, feet = tuple(other[name] for name in own.effectors), tuple(other[name] for name in own.feet)
+    return replace(own, names=names, effectors=effectors, feet=feet)
+
+
 def _first_that_moves(clip: Clip) -> int:
     """The first root; or, where it only carries one joint whose position moves, that joint, and so on."""
     top = 0
@@ -407,6 +416,9 @@ def _converted(path: Path, clip: Clip, options: Options) -> tuple[Row, dict[str,
             arrays |= {f"turns{n}": poses.rot, f"root_pos{n}": poses.root_pos}
         else:
             own = own_poses(piece)
+            short = tuple(name.rsplit(":", 1)[-1].strip() for name in own.names)
+            if options.strip_prefix and all(short) and len(set(short)) == len(short):
+                own = renamed(own, short)
             warnings += own.notes
             poses = _pose_set(
                 own_skeleton(own, piece.up_axis, piece.unit), own, piece.up_axis, piece.unit, "", piece.fps
