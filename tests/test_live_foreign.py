@@ -16,7 +16,8 @@ from conftest import REPO
 from test_live_channels import legs_rows
 
 from neural_network.live.axes import GODOT, UNITY, axes_matrix, convert_quaternions, convert_vectors
-from neural_network.live.server import Body, Server
+from neural_network.live.body import Body
+from neural_network.live.server import Server
 from neural_network.rotations import geodesic_angle, matrix_from_quaternion, quaternion_from_axis_angle
 
 TOKEN = "a token of many letters"
@@ -40,8 +41,8 @@ def served(which: str, folder: Path, server: Server, row: np.ndarray, token: str
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        cwd=(REPO / script).parent,
-        env={**os.environ, "HOME": str(folder)},  # Godot keeps its settings there
+        cwd=folder,  # Godot leaves its logs there
+        env={**os.environ, "HOME": str(folder)},
     )
     end = time.monotonic() + 20
     while process.poll() is None and time.monotonic() < end:

@@ -101,7 +101,7 @@ def limbs_of(motion: Motion) -> tuple[Limb, ...]:
     return tuple(out)
 
 
-def task_layout(task: str, motion: Motion, *, rotations: bool = True) -> Layout:
+def task_layout(task: str, motion: Motion, *, rotations: bool = True, limbs: bool = True) -> Layout:
     """The layout that a ``task`` of ``TASKS`` uses for this rig."""
     if task == "legs":
         return legs_layout(up=motion.up)
@@ -109,7 +109,8 @@ def task_layout(task: str, motion: Motion, *, rotations: bool = True) -> Layout:
     if task == "calf":
         return positions_layout("Pelvis", feet, calves, rotations=rotations, parent_space=True, up=motion.up)
     if task == "knee":
-        return positions_layout("Pelvis", feet, calves, limbs_of(motion), rotations=rotations, up=motion.up)
+        both = limbs_of(motion) if limbs else ()
+        return positions_layout("Pelvis", feet, calves, both, rotations=rotations, up=motion.up)
     raise ValueError(f"task: expected one of {TASKS}, got {task!r}")
 
 
@@ -139,6 +140,7 @@ def replay(
     idle_seconds: float = 0.0,
     live_frames: int = 800,
     rotations: bool = True,
+    limbs: bool = True,
     seed: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[dict[str, Any]]:
@@ -149,7 +151,7 @@ def replay(
     """
     if not learn or not hold:
         raise ValueError(f"replay: expected clips to learn and to hold out, got {len(learn)} and {len(hold)}")
-    shape = task_layout(task, learn[0], rotations=rotations)
+    shape = task_layout(task, learn[0], rotations=rotations, limbs=limbs)
     first = task_rows(task, learn[0], rotations=rotations)
     x, _ = encode_inputs(shape, first[0][0])
     trainee = Trainee(x.shape[-1], groups(shape), settings, np.random.default_rng(seed))
@@ -157,16 +159,19 @@ def replay(
     tests = [(m, *task_rows(task, m, rotations=rotations)) for m in hold]
     yield {"task": task, "stage": "baselines", **_baselines(task, shape, rows, tests)}
     rng = np.random.default_rng(seed + 1)
-    spent, count = [], 0
+    spent: list[float] = []
+    busy = 0.0
+    count = 0
     total = sum(len(r[0]) for r in rows)
     start = clock()
     for inputs, outputs in rows:
         for a, b in zip(inputs, outputs, strict=True):
-            begin = clock()
+            begin, begin_busy = clock(), time.thread_time()
             observe(shape, trainee, a, b, rng)
             # a step may take a few tenths of a millisecond: end early rather than late
             trainee.train(1 << 30, max(0.0, 0.85 * frame_seconds - (clock() - begin)))
             spent.append(clock() - begin)
+            busy += time.thread_time() - begin_busy
             count += 1
             if count > live_frames and idle_seconds:
                 trainee.train(1 << 30, idle_seconds)
@@ -179,6 +184,7 @@ def replay(
                     "state": STATES[trainee.state],
                     "usual_error": trainee.usual,
                     "ms_a_frame_mean": 1e3 * float(np.mean(spent)),
+                    "cpu_ms_a_frame_mean": 1e3 * busy / count,
                     "ms_a_frame_p99": 1e3 * float(np.percentile(spent, 99)),
                     "seconds": clock() - start,
                     **judge(task, shape, trainee, tests),
@@ -187,14 +193,14 @@ def replay(
 
 def observe(shape: Layout, trainee: Trainee, inputs: np.ndarray, outputs: np.ndarray, rng: np.random.Generator) -> None:
     """Give one frame of wire rows to the trainee. Raises ValueError, and changes nothing, for rows that are refused."""
-    x, scene = encode_inputs(shape, inputs)
-    y = encode_outputs(shape, outputs, scene)
     strayed = stray(shape, inputs, rng)
     if strayed is None:
-        trainee.observe(x, y)
+        x, scene = encode_inputs(shape, inputs)
+        trainee.observe(x, encode_outputs(shape, outputs, scene))
         return
-    other, scene = encode_inputs(shape, strayed)
-    trainee.observe(x, y, (other, encode_outputs(shape, outputs, scene)))
+    x, scene = encode_inputs(shape, np.stack([inputs, strayed]))
+    y = encode_outputs(shape, np.stack([outputs, outputs]), scene)
+    trainee.observe(x[0], y[0], (x[1], y[1]))
 
 
 def judge(
@@ -253,20 +259,20 @@ def _baselines(
             _, bare = encode_inputs(plain, inputs[:, :7])
             guesses = {
                 "constant": decode(plain, np.broadcast_to(mean, outputs.shape), bare),
-                "two_bone_forward": decode(shape, _forward_pole(motion, scene), scene),
+                "two_bone_forward": _forward_pole(motion, inputs),
             }
         for name, guess in guesses.items():
             clips.setdefault(name, {})[motion.name] = _errors(task, shape, scene, guess, outputs)
     return {name: _pooled(errors) for name, errors in clips.items()}
 
 
-def _forward_pole(motion: Motion, scene: dict[str, np.ndarray]) -> np.ndarray:
-    """Knee directions on their circles, bent towards the pelvis' forward direction at rest."""
+def _forward_pole(motion: Motion, inputs: np.ndarray) -> np.ndarray:
+    """Knees of a two-bone solver whose pole is the pelvis' forward direction at rest."""
+    shape = task_layout("knee", motion, rotations=inputs.shape[1] == 21)
+    _, scene = encode_inputs(shape, inputs)
     left = motion.rest["LeftThigh"] - motion.rest["RightThigh"]
-    forward = np.cross(left, np.array(motion.up))
-    local = forward @ scene["limb.frame"]
-    out: np.ndarray = local[..., [0, 2]].reshape(len(local), -1)
-    return out
+    local = np.cross(left, np.array(motion.up)) @ scene["limb.frame"]
+    return decode(shape, local[..., [0, 2]].reshape(len(inputs), -1), scene)
 
 
 def _errors(

@@ -17,13 +17,13 @@ import secrets
 import select
 import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from .axes import convert_quaternions, convert_vectors
+from .body import Body
 from .channels import SIZES, Layout, decode, encode_inputs, groups
 from .protocol import (
     ANSWER,
@@ -84,20 +84,6 @@ class Event(NamedTuple):
     client: int
     """Number of the client, 0 for none."""
     text: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Body:
-    """The character that is solved and shown, in core axes (left +X, facing -Y, up +Z), at rest in its T-pose."""
-
-    names: tuple[str, ...]
-    parents: tuple[int, ...]
-    offsets: np.ndarray
-    """(J, 3) head of each bone relative to its parent's [m]; the root's is its place."""
-    effectors: tuple[int, ...] = ()
-    solve: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None
-    """``solve(positions (E, 3), rotations (E, 4), weights (E), root_pos (3), root_rot (4))`` -> rotations (J, 4), each
-    relative to the parent, and errors (E) [m]. Rotations of effectors are relative to the T-pose, in core axes."""
 
 
 @dataclasses.dataclass
@@ -188,6 +174,10 @@ class Server:
         for client in list(self._clients):
             self._write(client, now)
         self._learn(work_seconds)
+        return self.poll_events()
+
+    def poll_events(self) -> list[Event]:
+        """What happened since it was asked last, without doing anything; for after ``close``."""
         events, self._events = self._events, []
         return events
 
@@ -305,10 +295,12 @@ class Server:
         self._flush(client, frames, newest, now)
 
     def _flush(self, client: _Client, frames: list[Message], newest: dict[int, Message], now: float) -> None:
+        if newest:  # somebody waits for these; nobody waits for learning
+            for message in newest.values():
+                self._guarded(client, message, now)
+            self._write(client, now)
         client.dropped += max(0, len(frames) - TRAIN_FRAMES)
         for message in frames[-TRAIN_FRAMES:]:
-            self._guarded(client, message, now)
-        for message in newest.values():
             self._guarded(client, message, now)
         frames.clear()
         newest.clear()
@@ -377,7 +369,7 @@ class Server:
                 for data in client.newest.values():
                     client.outbox += data
                 client.newest.clear()
-        if client.closing:
+        if client.closing and client in self._clients:
             self._close(client, "sent away")
 
     def _dismiss(self, client: _Client, code: str, text: str) -> None:
@@ -537,8 +529,8 @@ class Server:
         targets, root = row[:-7].reshape(count, 8), row[-7:]
         place = convert_vectors(hello.matrix, targets[:, :3] * hello.unit)
         weights = targets[:, 7]
-        if weights.min(initial=0) < 0 or weights.max(initial=0) > 1e3:
-            raise ValueError("solve: expected weights from 0 to 1000")
+        if weights.min(initial=0) < 0 or weights.max(initial=0) > 1:
+            raise ValueError("solve: expected weights from 0 to 1")
         turns = _turns_in(hello, np.concatenate([targets[:, 3:7], root[None, 3:]]))
         root_pos = convert_vectors(hello.matrix, root[:3] * hello.unit)
         if np.abs(place - root_pos).max(initial=0) > 100:

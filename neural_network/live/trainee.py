@@ -39,7 +39,7 @@ class Settings:
     """Frames a step: a step of the default size costs about a fifth of a millisecond in NumPy."""
     first_frames: int = 32
     """Frames before the first step: from fewer, the standardisation says nothing."""
-    steps_a_frame: int = 40
+    steps_a_frame: int = 24
     """Most steps for each frame seen, in sum: a stream that stands still costs nothing."""
     recent: int = 8
     """How many of a batch are the newest frames, so that a change is seen at once."""
@@ -49,8 +49,8 @@ class Settings:
     """Steps after which the rate is half of what it was at the start; it falls as 1 / (1 + steps / half_steps)."""
     least_rate: float = 2e-4
     """The rate never falls below this, so that a rig that changes can still be learned."""
-    store_bytes: int = 1 << 20
-    """Most bytes of the inputs' and of the outputs' replay store, each."""
+    store_bytes: int = (2 << 20) - 4096
+    """Most bytes of the inputs' and of the outputs' replay store, each; they grow with the frames that come."""
     store_frames: int = 16384
     """Most frames kept for replay; when the store is full, each new one replaces a random one."""
     threshold: float = 0.02
@@ -139,9 +139,9 @@ class Trainee:
             weight[:] = self._rng.standard_normal(weight.shape, np.float32) / np.sqrt(len(weight))
         row = 4 * max(self.inputs, self.outputs)
         self.capacity = int(max(64, min(s.store_frames, s.store_bytes // row)))
-        self._x = np.zeros((self.capacity, self.inputs), np.float32)
-        self._y = np.zeros((self.capacity, self.outputs), np.float32)
-        self._age = np.zeros(self.capacity, np.int64)
+        self._x, self._y = np.zeros((0, self.inputs), np.float32), np.zeros((0, self.outputs), np.float32)
+        self._age = np.zeros(0, np.int64)
+        self._make_room(64)
         self._moments = np.zeros((2, self.inputs)), np.zeros((2, self.outputs))
         self._scales = (np.zeros(self.inputs), np.ones(self.inputs), np.zeros(self.outputs), np.ones(self.outputs))
         self._scales32 = tuple(v.astype(np.float32) for v in self._scales)
@@ -304,6 +304,7 @@ class Trainee:
         self._scales = (arrays["s0"], arrays["s1"], arrays["s2"], arrays["s3"])
         self._scales32 = tuple(v.astype(np.float32) for v in self._scales)
         self._moments = (arrays["n0"].copy(), arrays["n1"].copy())
+        self._make_room(n)
         self._x[:n], self._y[:n], self._age[:n] = arrays["x"][:n], arrays["y"][:n], arrays["age"][:n]
         self.stored, self._newest = n, _newest(self._age[:n], self.settings.recent)
         self.frames, self.steps, self.state = int(head["frames"]), int(head["steps"]), int(head["state"])
@@ -341,6 +342,7 @@ class Trainee:
     def _keep(self, x: np.ndarray, y: np.ndarray) -> None:
         self._rows += 1
         if self.stored < self.capacity:
+            self._make_room(self.stored + 1)
             at = self.stored
             self.stored += 1
         else:  # reservoir sampling (Vitter 1985), but the newest frame always comes in
@@ -351,6 +353,16 @@ class Trainee:
             delta = value - moments[0]
             moments[0] += delta / self._rows
             moments[1] += delta * (value - moments[0])
+
+    def _make_room(self, rows: int) -> None:
+        have = len(self._x)
+        if rows > have:
+            size = min(self.capacity, max(rows, 2 * have))
+            for name in ("_x", "_y", "_age"):
+                old = getattr(self, name)
+                new = np.zeros((size, *old.shape[1:]), old.dtype)
+                new[:have] = old
+                setattr(self, name, new)
 
     def _rescale(self) -> None:
         """Bring the standardisation up to date and change the weights so that the network still computes the same.

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Turnaround of the live server over loopback: ``python -m benchmarks.live --seconds 600``.
+
+A server runs as a user would run it. At 120 Hz a rig sends one training frame and one prediction request of the 63 -> 24
+layout; the time until the prediction is there is the turnaround. Reported: its distribution, answers out of order and
+missing, and how much memory the server's process gained after ``--settle`` seconds (its replay store fills before).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from neural_network.live import protocol as p
+from neural_network.live.axes import ARMATURE
+from neural_network.live.channels import encode_inputs, legs_forward, legs_layout
+from neural_network.live.client import Client
+from neural_network.rotations import quaternion_from_axis_angle
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def walk(frames: int, rate: float) -> np.ndarray:
+    """Wire rows (frames, 63 + 24) of two legs that step on the spot."""
+    t = np.arange(frames + 1) / rate
+    turns = np.zeros((frames + 1, 6, 3))
+    for leg, phase in ((0, 0.0), (3, np.pi)):
+        swing = 2 * np.pi * 0.9 * t + phase
+        turns[:, leg, 0] = -0.3 + 0.5 * np.sin(swing)
+        turns[:, leg + 1, 0] = 0.6 - 0.5 * np.cos(swing)
+        turns[:, leg + 2, 0] = 0.2 * np.sin(swing + 1)
+        turns[:, leg, 2] = 0.1 * np.sin(0.3 * t + phase)
+    local = quaternion_from_axis_angle(turns)
+    offsets = np.array([[0.1, 0, 0], [0, -0.44, 0], [0, -0.47, 0.02], [-0.1, 0, 0], [0, -0.44, 0], [0, -0.47, 0.02]])
+    old = np.concatenate([np.broadcast_to(offsets, (frames, 6, 3)), local[:-1]], axis=-1).reshape(frames, 42)
+    pelvis = np.concatenate(
+        [np.zeros((frames, 2)), np.full((frames, 1), 0.9), np.tile([0.7071, 0.7071, 0, 0], (frames, 1))], 1
+    )
+    inputs = np.concatenate([pelvis, old, np.tile([0, 0, 0, 0, 0, 1, 1.0], (frames, 2))], axis=1)
+    _, scene = encode_inputs(legs_layout(), inputs)
+    _, feet, turned = legs_forward(scene, local[1:])
+    for side in range(2):
+        at = 49 + 7 * side
+        inputs[:, at : at + 3] = pelvis[:, :3] + feet[:, side] @ scene["frame"][0].T
+        inputs[:, at + 3 : at + 6] = turned[:, side, :, 1] @ scene["frame"][0].T
+    return np.concatenate([inputs, local[1:].reshape(frames, 24)], axis=1)
+
+
+def resident(pid: int) -> float:
+    """Resident memory of a process [MB]; NaN where the system does not tell."""
+    try:
+        words = Path(f"/proc/{pid}/statm").read_text().split()
+    except OSError:
+        return float("nan")
+    return int(words[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def measure(seconds: float, rate: float, settle: float, clients: int) -> dict[str, object]:
+    """Run server and clients; the figures."""
+    rows = walk(1200, rate)
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-m", "neural_network", "serve", "--port", "0", "--json", "--folder", folder]
+        threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+        server = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, **threads})
+        assert server.stdout is not None
+        try:
+            port = json.loads(server.stdout.readline())["port"]
+            hello = {"axes": list(ARMATURE), "layout": "legs"}
+            made = [Client(hello | {"rig": f"rig {i}"}, port=port) for i in range(clients)]
+            for client in made:
+                client.wait(p.HANDSHAKE)
+            return drive(made, server, rows, seconds, rate, settle)
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def drive(
+    clients: list[Client], server: subprocess.Popen[str], rows: np.ndarray, seconds: float, rate: float, settle: float
+) -> dict[str, object]:
+    """Send at a steady rate; one client asks, the others teach rigs of their own."""
+    asking = clients[0]
+    turnaround: list[float] = []
+    disorder = missing = late = 0
+    newest = 0
+    memory: list[tuple[float, float]] = []
+    status = ""
+    begin = time.perf_counter()
+    ticks = int(seconds * rate)
+    for tick in range(ticks):
+        due = begin + tick / rate
+        while (left := due - time.perf_counter()) > 0:
+            time.sleep(min(left, 0.001) if left > 0.0015 else 0)
+        late += -left > 0.5 / rate
+        row = rows[tick % len(rows)]
+        for client in clients:
+            client.train(row)
+        sequence = asking.predict(row[:63])
+        sent = time.perf_counter()
+        answered = False
+        for client in clients:
+            client.poll()
+        while not answered and time.perf_counter() - sent < 1:
+            select.select([asking.socket], [], [], 0.1)
+            for message in asking.poll():
+                if message.type == p.PREDICT:
+                    disorder += message.sequence <= newest
+                    newest = message.sequence
+                    answered |= message.sequence == sequence
+                elif message.type == p.TRAIN:
+                    found, _ = p.read_status(message.payload)
+                    status = f"{found.frames} frames, {found.steps} steps, usual error {found.usual:.4f} rad, state {found.state}"
+        turnaround.append(time.perf_counter() - sent)
+        missing += not answered
+        if tick % int(rate) == 0:
+            memory.append((tick / rate, resident(server.pid)))
+            if server.stdout is not None:  # keep the pipe empty
+                while select.select([server.stdout], [], [], 0)[0] and server.stdout.readline():
+                    pass
+    settled = [m for t, m in memory if t >= min(settle, seconds / 2)]
+    ms = 1e3 * np.array(turnaround)
+    return {
+        "seconds": round(time.perf_counter() - begin, 1),
+        "rate": rate,
+        "clients": len(clients),
+        "p50_ms": round(float(np.percentile(ms, 50)), 3),
+        "p99_ms": round(float(np.percentile(ms, 99)), 3),
+        "p99.9_ms": round(float(np.percentile(ms, 99.9)), 3),
+        "max_ms": round(float(ms.max()), 3),
+        "out_of_order": disorder,
+        "missing": missing,
+        "ticks_late": late,
+        "memory_start_mb": round(memory[0][1], 2),
+        "memory_settled_mb": round(settled[0], 2),
+        "memory_end_mb": round(settled[-1], 2),
+        "growth_mb": round(settled[-1] - settled[0], 2),
+        "trainee": status,
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--rate", type=float, default=120, help="frames a second (%(default)s)")
+    parser.add_argument("--settle", type=float, default=60, help="seconds before memory is compared (%(default)s)")
+    parser.add_argument("--clients", type=int, default=1)
+    given = parser.parse_args()
+    print(json.dumps(measure(given.seconds, given.rate, given.settle, given.clients), indent=1))
