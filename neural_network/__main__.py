@@ -9,13 +9,31 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
+if __name__ == "__main__":
+    # Threads must be set before NumPy comes in. One is fastest at these sizes; whoever has set another number keeps it.
+    for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+        os.environ.setdefault(_name, "1")
+
+import numpy as np
+
+from . import bench, dataset, network, report, targets_file, tests
+from .context import prepare
 from .formats import importing
+from .live import command as live
+from .network import Network
+from .solver import Solver
+
+SHIPPED = Path(__file__).resolve().parent.parent / "training_data"
+DATA, WEIGHTS = SHIPPED / "training_data.npz", SHIPPED / "weights" / "best.npy"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,8 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Learn a character's own way of moving and solve full-body inverse kinematics with it.",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (add_import,):
+    for add in (add_import, add_test, add_solve, add_bench):
         add(commands)
+    live.add_parsers(commands, partial(print, flush=True))
     args = parser.parse_args(argv)
     try:
         code: int = args.run(args)
@@ -85,6 +104,7 @@ def add_import(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="HZ",
         help="Butterworth, fourth order, zero phase; 6 to 10 are usual, it softens foot strikes (off)",
     )
+    parser.add_argument("--strip-prefix", action="store_true", help='bone names without their prefix ("mixamorig:")')
     parser.add_argument("--mirror", action="store_true", help="add a mirrored copy of every clip")
     parser.add_argument("--raw", action="store_true", help="do not clean: keep inserted poses, jumps and frozen frames")
     parser.set_defaults(run=run_import)
@@ -110,6 +130,7 @@ def run_import(args: argparse.Namespace) -> int:
         up_axis=args.up.upper() if args.up else None,
         unit=args.unit,
         low_pass=args.low_pass,
+        strip_prefix=args.strip_prefix,
         mirror=args.mirror,
         clean=not args.raw,
     )
@@ -221,6 +242,209 @@ def _unit(text: str) -> float:
             f"expected metres in one file unit, or one of {', '.join(known)}, got {text!r}"
         )
     return value
+
+
+# ---------------------------------------------------------------- test
+
+
+def add_test(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Arguments of ``test``."""
+    parser = commands.add_parser(
+        "test",
+        help="the quality suite and the honest card for trained weights",
+        description="Score weights on the frames of the data that they never saw: clips they were trained on keep the "
+        "part they had, clips they do not know count as test. Nothing is trained or changed.",
+        epilog="Exit code 0: every test passes; 1: a test fails; 2: bad input, or nothing unseen to test on.",
+    )
+    parser.add_argument("--weights", type=Path, default=WEIGHTS, metavar="BEST.npy", help="(%(default)s)")
+    parser.add_argument("--data", type=Path, default=DATA, metavar="DATA.npz", help="(%(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    parser.add_argument("--report", type=Path, metavar="FILE.html", help="write a report with pictures")
+    parser.set_defaults(run=run_test)
+
+
+def run_test(args: argparse.Namespace) -> int:
+    """Run the suite, print the card, write JSON and report where asked for; 0 where every test passes, else 1."""
+    if args.report is not None:
+        report.check()
+    net, poses = network.load(args.weights), dataset.load(args.data)
+    solver = Solver(net, poses.skeleton)
+    net = solver.net
+    if solver.warning:
+        print(f"note: {solver.warning}", file=sys.stderr)
+    parts = tests.parts_for(net, poses)
+    samples = prepare(poses)
+    print(
+        f"{args.weights.name} on {args.data.name}: {poses.frames} frames, {int(np.sum(parts == dataset.TEST))} unseen"
+    )
+    card = tests.figures([tests.measure(net, poses, parts, samples)], poses, _split_name(net, poses, parts))
+    card["train"] = {
+        "seconds": None,  # weights hold no times, so that the same training gives the same bytes
+        "cpu_seconds": None,
+        "epochs": net.meta.get("epochs"),
+        "best_epoch": net.meta.get("best_epoch"),
+        "samples_per_second": None,
+    }
+    print("\n".join(tests.text(card)))
+    if args.json is not None:
+        dataset.write_whole(args.json, (json.dumps(_finite(card), indent=1, allow_nan=False) + "\n").encode())
+    if args.report is not None:
+        dataset.write_whole(args.report, report.html(net, poses, samples, card, ()).encode())
+    return 0 if all(test["passed"] for test in card["tests"]) else 1
+
+
+def _split_name(net: Network, poses: dataset.PoseSet, parts: np.ndarray) -> str:
+    """The split of the test frames: the one these weights were trained with, or that they come from other clips."""
+    data = net.meta.get("data", {})
+    known = {clip["hash"] for clip in data.get("clips", [])}
+    ours = [poses.clip_hash(int(c)) in known for c in np.unique(poses.clip[parts == dataset.TEST])]
+    if not any(ours):
+        return "unseen clips"
+    kind = str(data.get("split"))
+    return kind if all(ours) or kind == "frame" else f"{kind} and unseen clips"
+
+
+def _finite(value: Any) -> Any:
+    """A JSON value without NaN and infinity, which JSON has no word for: they become null."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, np.generic):
+        return _finite(value.item())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# ---------------------------------------------------------------- solve
+
+
+def add_solve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Arguments of ``solve``."""
+    parser = commands.add_parser(
+        "solve",
+        help="a file of targets to a file of poses",
+        description="Solve many poses at once. IN.npz: positions (N,E,3) [m, armature space] in the order of the weights' "
+        "effectors, root_pos (N,3), root_rot (N,3) [rad, rot_local of the Hips], and optionally rotations (N,E,3) [rad, of "
+        "the effectors in armature space relative to their rest], weights and orientation_weights (N,E), normals (N,E,3), "
+        "phase, task, ground (N), grounded, desired (N,feet). OUT.npz: rot (N,J,3) [rad, rot_local], root_pos (N,3), "
+        "effector_error (N,E) [m].",
+        epilog="Exit code 0: written; 2: bad input. Targets out of reach are no error: effector_error tells.",
+    )
+    parser.add_argument("--weights", type=Path, default=WEIGHTS, metavar="BEST.npy", help="(%(default)s)")
+    parser.add_argument("--targets", type=Path, required=True, metavar="IN.npz")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.npz")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=3,
+        metavar="N",
+        help="exact steps after the network; 0: the network alone (%(default)s)",
+    )
+    parser.add_argument("--limits", action="store_true", help="keep every joint inside its limits")
+    parser.add_argument("--free-root", action="store_true", help="let the Hips follow, the given ones are a hint")
+    parser.set_defaults(run=run_solve)
+
+
+def run_solve(args: argparse.Namespace) -> int:
+    """Solve every row of the targets and write the poses; returns 0."""
+    if not 0 <= args.steps <= 1000:
+        raise ValueError(f"steps: expected 0 to 1000, got {args.steps}")
+    if args.output.is_dir():
+        raise ValueError(f"output: expected a file name, got the folder {args.output}")
+    if args.output.exists() and args.targets.exists() and args.output.samefile(args.targets):
+        raise ValueError(f"output: expected another file than the targets, got {args.output} for both")
+    solver = Solver.load(args.weights)
+    goals, ignored = targets_file.load(args.targets, solver.skeleton)
+    if ignored:
+        print(f"note: {args.targets.name}: not used: {', '.join(ignored)}", file=sys.stderr)
+    solution = solver.solve_batch(goals, args.steps, args.limits, True if args.free_root else None)
+    targets_file.save(args.output, solution)
+    asked = solution.error if goals.weights is None else solution.error[goals.weights > 0]
+    far = (
+        f"mean {asked.mean() * 1000:.3g} mm, p95 {np.percentile(asked, 95) * 1000:.3g} mm"
+        if asked.size
+        else "none asked"
+    )
+    every = solution.reached.all(axis=1).mean() * 100
+    print(
+        f"{args.output}: {len(solution.error)} poses in {solution.seconds:.2f} s, {args.steps} steps; "
+        f"effector error {far}, {every:.1f} % with all targets within 1 mm"
+    )
+    return 0
+
+
+# ---------------------------------------------------------------- bench
+
+
+def add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Arguments of ``bench``."""
+    parser = commands.add_parser(
+        "bench",
+        help="how fast training and solving are on this machine",
+        description="Medians of many repetitions, on one thread unless OPENBLAS_NUM_THREADS says otherwise. Run it on a "
+        "machine that does nothing else: the best repetition beside the median shows how quiet it was.",
+    )
+    parser.add_argument(
+        "--weights", type=Path, metavar="BEST.npy", help="(the shipped ones; untrained where there are none)"
+    )
+    parser.add_argument("--data", type=Path, metavar="DATA.npz", help="(the shipped; random poses for another rig)")
+    parser.add_argument("--seconds", type=float, default=bench.SECONDS, help="spent on each row at least (%(default)s)")
+    parser.add_argument(
+        "--epoch",
+        type=int,
+        default=bench.EPOCH,
+        metavar="N",
+        help="poses in the epoch that is timed; the figure is for 50,000 (%(default)s)",
+    )
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="as JSON, to this file or, without a name, to standard output",
+    )
+    parser.set_defaults(run=run_bench)
+
+
+def run_bench(args: argparse.Namespace) -> int:
+    """Measure, a line for each row, and JSON where asked for; returns 0."""
+    if not 0 < args.seconds <= 600:
+        raise ValueError(f"seconds: expected a number above 0 and up to 600, got {args.seconds:g}")
+    if not 1 <= args.epoch <= 10_000_000:
+        raise ValueError(f"epoch: expected 1 to 10,000,000 poses, got {args.epoch}")
+    weights = args.weights or (WEIGHTS if WEIGHTS.exists() else None)
+    net = None if weights is None else network.load(weights)
+    poses = dataset.load(args.data) if args.data is not None else None
+    if poses is None and DATA.exists():
+        shipped = dataset.load(DATA)
+        if net is None or net.skeleton.fingerprint == shipped.skeleton.fingerprint:
+            poses = shipped
+    say = sys.stderr if args.json == "-" else sys.stdout
+    about = bench.machine()
+    words = "untrained network (times do not depend on it)" if weights is None else str(weights)
+    load = "" if about["load"] is None else f", load {about['load']:g}"
+    print(f"{about['cpu']}, {about['cores']} cores, {about['system']}{load}", file=say)
+    print(f"Python {about['python']}, NumPy {about['numpy']}, {about['blas']}, {about['threads']} thread(s)", file=say)
+    print(f"{words}\n\n{'':44}{'median':>12}{'best':>12}", file=say)
+    figures: dict[str, Any] = {}
+    best: dict[str, float] = {}
+    for row in bench.run(net, poses, args.seconds, args.epoch):
+        figures[row.name], best[row.name] = row.value, row.best
+        print(
+            f"{row.name:44}{_digits(row.value):>12}{_digits(row.best):>12} {row.unit:8} {row.sentence}",
+            file=say,
+            flush=True,
+        )
+    found = json.dumps({**figures, "best": best, "machine": about}, indent=1) + "\n"
+    if args.json == "-":
+        print(found, end="")
+    elif args.json is not None:
+        dataset.write_whole(args.json, found.encode())
+    return 0
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 if __name__ == "__main__":

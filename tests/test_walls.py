@@ -22,7 +22,7 @@ LEVELS = (
     ("__main__",),
     ("blender", "live", "formats"),
     ("report",),
-    ("bench",),
+    ("bench", "targets_file"),
     ("solver", "tests"),
     ("baselines", "novelty", "realtime"),
     ("training",),
