@@ -16,7 +16,7 @@ from . import forward_kinematics as fk
 from . import rotations
 from .config import GROUND, HEADING_WEAK, TASKS
 from .dataset import PoseSet
-from .skeleton import Skeleton
+from .skeleton import Skeleton, limb
 
 
 @dataclass(frozen=True)
@@ -30,27 +30,33 @@ class Layout:
     """Two 0/1 inputs for each effector: position given, orientation given; what is not given reads 0."""
     free_root: bool = False
     """The Hips given are a hint: the network says where they are (3 more outputs) and how they are turned."""
+    lengths: bool = False
+    """The body's own limb lengths are inputs, two an effector, so that one network serves many proportions."""
 
     def input_count(self, skeleton: Skeleton) -> int:
         """Number of inputs for a rig."""
         effectors, feet = len(skeleton.effectors), len(skeleton.feet)
-        return (6 if self.orientations else 3) * effectors + 6 + 6 * feet + 2 + (2 * effectors if self.mask else 0)
+        return sum(self._sizes(effectors, feet).values())
 
-    def output_count(self, skeleton: Skeleton) -> int:
-        """Number of outputs for a rig: an axis-angle a bone, the Hips' first."""
-        return 3 * skeleton.count + (3 if self.free_root else 0)
-
-    def columns(self, skeleton: Skeleton) -> dict[str, np.ndarray]:
-        """Input columns by what they hold: targets, root, ground, flags, phase, task, mask (flags are the 0/1 ones)."""
-        effectors, feet = len(skeleton.effectors), len(skeleton.feet)
-        sizes = {
+    def _sizes(self, effectors: int, feet: int) -> dict[str, int]:
+        return {
             "targets": (6 if self.orientations else 3) * effectors,
             "root": 6,
             "ground": 6 * feet,
             "phase": 1,
             "task": 1,
             "mask": 2 * effectors if self.mask else 0,
+            "lengths": 2 * effectors if self.lengths else 0,
         }
+
+    def output_count(self, skeleton: Skeleton) -> int:
+        """Number of outputs for a rig: an axis-angle a bone, the Hips' first."""
+        return 3 * skeleton.count + (3 if self.free_root else 0)
+
+    def columns(self, skeleton: Skeleton) -> dict[str, np.ndarray]:
+        """Input columns by what they hold: targets, root, ground, phase, task, mask, lengths; ``flags`` are the 0/1 ones."""
+        feet = len(skeleton.feet)
+        sizes = self._sizes(len(skeleton.effectors), feet)
         ends = np.cumsum(list(sizes.values()))
         out = {name: np.arange(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
         ground = out["ground"].reshape(feet, 6)
@@ -65,6 +71,7 @@ LAYOUTS = {
         Layout("positions", orientations=False),
         Layout("masked", mask=True),
         Layout("free", mask=True, free_root=True),
+        Layout("bodies", lengths=True),
     )
 }
 
@@ -117,6 +124,8 @@ class Targets:
     """(3, feet, N) ground normal under each foot; straight up where absent."""
     given: np.ndarray | None = None
     """(2, E, N) 0/1: position given, orientation given; all where absent."""
+    lengths: np.ndarray | None = None
+    """(2 E, N) upper and lower bone of each effector's limb [leg lengths]; the skeleton's own where absent."""
 
 
 def task_value(name: str) -> float:
@@ -228,7 +237,7 @@ def targets_of(
 
 
 def features(layout: Layout, skeleton: Skeleton, targets: Targets) -> np.ndarray:
-    """The inputs (N, layout.input_count) for ``targets``, in the order targets, root, ground, phase, task, mask."""
+    """The inputs (N, layout.input_count) for ``targets``, in the order targets, root, ground, phase, task, mask, lengths."""
     positions = targets.positions
     count = positions.shape[-1]
     effectors, feet = len(skeleton.effectors), len(skeleton.feet)
@@ -251,9 +260,15 @@ def features(layout: Layout, skeleton: Skeleton, targets: Targets) -> np.ndarray
     ground[:, 4], ground[:, 5] = targets.grounded, targets.desired
     at += 6 + 6 * feet
     out[at], out[at + 1] = targets.phase, targets.task
+    at += 2
+    if layout.lengths:
+        own = targets.lengths
+        if own is None:
+            own = limb_lengths(skeleton, skeleton.offsets.T[:, :, None] / skeleton.leg_length)
+        out[-2 * effectors :] = own
     if layout.mask:
         given = targets.given if targets.given is not None else np.ones((2, effectors, count), positions.dtype)
-        out[at + 2 :] = given.swapaxes(0, 1).reshape(2 * effectors, count)
+        out[at : at + 2 * effectors] = given.swapaxes(0, 1).reshape(2 * effectors, count)
         block[:, :3] *= given[0][:, None]
         block[:, 3:] *= given[1][:, None]
         for k, foot in enumerate(skeleton.feet):  # what a missing target says about the ground is not known either
@@ -261,6 +276,13 @@ def features(layout: Layout, skeleton: Skeleton, targets: Targets) -> np.ndarray
             ground[k, 0] *= known
             ground[k, 4:] *= known
     return out.T
+
+
+def limb_lengths(skeleton: Skeleton, offsets: np.ndarray) -> np.ndarray:
+    """(2 E, N) lengths of the upper and the lower bone of each effector's limb, from offsets (3, J, N) [leg lengths]."""
+    limbs = [limb(skeleton.parents, skeleton.rest_arm[:, :3, 3], e) for e in skeleton.effectors]
+    ends = np.array([bone for _, lower, end in limbs for bone in (lower, end)])
+    return np.sqrt(np.sum(offsets[:, ends] ** 2, axis=0))
 
 
 def decode(

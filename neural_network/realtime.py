@@ -17,6 +17,7 @@ import numpy as np
 
 from . import rotations
 from .config import GROUND, HEADING_WEAK
+from .context import limb_lengths
 from .network import Network, layers, sizes
 from .refinement import BACK_OFF, DAMPING_FLOOR, DAMPING_SHARE, HALF_TURN, ROOT_SHIFT, STEP_MOST, TRUNK_FIRST, clamp
 from .skeleton import Skeleton
@@ -307,6 +308,9 @@ class Machine:
         self.near = GROUND.near / GROUND.reference_leg
         self.width = 6 if net.layout.orientations else 3
         self.inputs = np.zeros(net.layout.input_count(rig), np.float32)
+        if net.layout.lengths:
+            own = limb_lengths(rig, rig.offsets.T[:, :, None] / rig.leg_length)[:, 0]
+            self.inputs[-len(own) :] = own
         turns = rotations.matrix_from_axis_angle(rig.t_pose[0])
         self.root_before, self.root_after = rig.basis[0] @ turns.T, rig.basis[0].T
         self.axes = rig.axes

@@ -18,7 +18,7 @@ import numpy as np
 from . import forward_kinematics as fk
 from . import losses, network, rotations
 from .config import Losses, Training
-from .context import LAYOUTS, Layout, Samples, Targets, decode, features, targets_of
+from .context import LAYOUTS, Layout, Samples, Targets, decode, features, limb_lengths, targets_of
 from .dataset import TRAIN, VALIDATION
 from .losses import Truth
 from .network import Network
@@ -275,6 +275,9 @@ def draw(
     count = len(picked)
     rot = samples.rot[picked]
     low, grounded, desired = samples.low[picked], samples.grounded[picked], samples.desired[picked]
+    mirror = config.mirror > 0
+    partner = mirrored_bones(skeleton)
+    flipped = rng.random(count) < config.mirror if mirror else None
     if config.mix:
         for group in groups:
             swap = np.flatnonzero(rng.random(count) < config.mix)
@@ -291,6 +294,9 @@ def draw(
         swap = np.flatnonzero(rng.random(count) < config.mix)
         donors = rows[rng.integers(0, len(rows), len(swap))]
         phase[swap], task[swap] = samples.phase[donors], samples.task[donors]
+    if flipped is not None:
+        rot[flipped] = rot[flipped][:, partner] * np.float32([1, -1, -1])
+        grounded[flipped], desired[flipped] = grounded[flipped][:, ::-1], desired[flipped][:, ::-1]
     posed = components(rot)
     if config.joint_noise and config.mix:
         strength = rng.random(count, dtype=np.float32) * np.float32(config.joint_noise / np.sqrt(3))
@@ -302,6 +308,8 @@ def draw(
     targets = targets_of(skeleton, turned, heads, low, grounded, desired, phase, task)
     if layout.mask:
         targets = replace(targets, given=random_mask(len(skeleton.effectors), count, config.drop_effectors, rng))
+    if layout.lengths and offsets is not None:
+        targets = replace(targets, lengths=limb_lengths(skeleton, offsets))
     truth = Truth(turns, heads, None, offsets)
     if layout.free_root:
         return with_hint(targets, truth, *random_hint(count, rng))
