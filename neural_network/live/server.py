@@ -95,6 +95,7 @@ class _Rig:
     trainee: Trainee
     rng: np.random.Generator
     saved_at: int = 0
+    """Frames seen when it was saved."""
 
 
 @dataclasses.dataclass
@@ -210,7 +211,7 @@ class Server:
 
     def save(self) -> int:
         """Save every rig that has learned since it was saved last; returns how many. Nothing without a folder."""
-        return sum(self._save(key, rig) for key, rig in self.rigs.items() if rig.trainee.steps != rig.saved_at)
+        return sum(self._save(key, rig) for key, rig in self.rigs.items() if rig.trainee.frames != rig.saved_at)
 
     def close(self) -> None:
         """Save, say goodbye and free the port."""
@@ -475,7 +476,7 @@ class Server:
         if path is not None and path.is_file():
             try:
                 trainee.load(path)
-                rig.saved_at = trainee.steps
+                rig.saved_at = trainee.frames
                 found = True
             except ValueError as error:
                 self._tell("error", None, f"{error}; starting anew")
@@ -564,7 +565,7 @@ class Server:
             self._tell("error", None, f"{path.parent}: expected at most {MOST_FILES} rigs; delete some to save more")
             return False
         rig.trainee.save(path)
-        rig.saved_at = rig.trainee.steps
+        rig.saved_at = rig.trainee.frames
         self._tell("saved", None, f"{rig.name}: saved after {rig.trainee.frames} frames")
         return True
 
