@@ -51,7 +51,6 @@ class Training:
     augment: int = 2  # presentations of each pose an epoch (the reference share)
     mix: float = 0.5  # probability with which each limb is taken from another training pose (pose-mix)
     joint_noise: float = 0.1  # [rad] upper bound of the joint noise of pose-mix
-    mirror: float = 0.0  # probability with which a pose is presented mirrored
     max_frames: int = 0  # train on at most this many evenly spaced frames; 0: all
     time_limit: float = 0.0  # [CPU s] for one training; 0: none. The cosine schedule then follows the time
     fk_every: int = 1  # FK gradient on every n-th batch (16 in the older schedule)

@@ -275,9 +275,6 @@ def draw(
     count = len(picked)
     rot = samples.rot[picked]
     low, grounded, desired = samples.low[picked], samples.grounded[picked], samples.desired[picked]
-    mirror = config.mirror > 0
-    partner = mirrored_bones(skeleton)
-    flipped = rng.random(count) < config.mirror if mirror else None
     if config.mix:
         for group in groups:
             swap = np.flatnonzero(rng.random(count) < config.mix)
@@ -294,9 +291,6 @@ def draw(
         swap = np.flatnonzero(rng.random(count) < config.mix)
         donors = rows[rng.integers(0, len(rows), len(swap))]
         phase[swap], task[swap] = samples.phase[donors], samples.task[donors]
-    if flipped is not None:
-        rot[flipped] = rot[flipped][:, partner] * np.float32([1, -1, -1])
-        grounded[flipped], desired[flipped] = grounded[flipped][:, ::-1], desired[flipped][:, ::-1]
     posed = components(rot)
     if config.joint_noise and config.mix:
         strength = rng.random(count, dtype=np.float32) * np.float32(config.joint_noise / np.sqrt(3))
