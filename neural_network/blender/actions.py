@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any  # an Action has other attributes in other Blenders, and no stub knows them all
 
 import bpy
 
 SLOTTED = bpy.app.version >= (4, 4, 0)
 
 
-def curves(action: bpy.types.Action, slot: Any) -> list[bpy.types.FCurve]:
+def curves(action: Any, slot: Any) -> list[bpy.types.FCurve]:
     """The F-Curves of a slot (of the action, before 4.4); none where it has none."""
     if not SLOTTED:
         return list(action.fcurves)
@@ -22,7 +22,7 @@ def curves(action: bpy.types.Action, slot: Any) -> list[bpy.types.FCurve]:
     return found
 
 
-def slots_for(action: bpy.types.Action, ob: bpy.types.Object) -> list[Any]:
+def slots_for(action: Any, ob: bpy.types.Object) -> list[Any]:
     """The slots that could move ``ob``, the likeliest first: the one in use, the one of its name, the others.
 
     Before 4.4 the action itself is the only one, as None; an empty list says that nothing in the action is for objects.
@@ -42,7 +42,7 @@ def slots_for(action: bpy.types.Action, ob: bpy.types.Object) -> list[Any]:
 
 def new(name: str, slot_name: str) -> tuple[bpy.types.Action, Any]:
     """A new action with an empty slot for an object (None before 4.4)."""
-    action = bpy.data.actions.new(name)
+    action: Any = bpy.data.actions.new(name)
     if not SLOTTED:
         action.id_root = "OBJECT"
         return action, None
@@ -51,7 +51,7 @@ def new(name: str, slot_name: str) -> tuple[bpy.types.Action, Any]:
     return action, slot
 
 
-def new_curve(action: bpy.types.Action, slot: Any, path: str, index: int, group: str) -> bpy.types.FCurve:
+def new_curve(action: Any, slot: Any, path: str, index: int, group: str) -> bpy.types.FCurve:
     """A new F-Curve in an action made by :func:`new`, in the channel group of that name."""
     if not SLOTTED:
         return action.fcurves.new(path, index=index, action_group=group)

@@ -419,7 +419,7 @@ def _evaluated(
         ob.pose.bones.foreach_get("matrix", buffer)
         # Blender hands matrices out column by column
         poses[i] = buffer.reshape(-1, 4, 4)[rig.index].transpose(0, 2, 1)
-        worlds[i] = ob.matrix_world
+        worlds[i] = np.array(ob.matrix_world)
         yield i + 1
     if not np.isfinite(poses).all():
         raise ValueError(f"{take.name}: Blender evaluates {ob.name} to poses that are not numbers")
@@ -432,6 +432,15 @@ def _evaluated(
 class _Kept:
     """What evaluating changes in the file, remembered; lives only as long as one extraction."""
 
+    scene: bpy.types.Scene
+    ob: bpy.types.Object
+    rig: Rig
+    location: np.ndarray
+    frame: tuple[int, float]
+    bare: bool
+    pose: dict[str, np.ndarray]
+    pose_position: Any
+
     def __init__(self, scene: bpy.types.Scene, ob: bpy.types.Object, rig: Rig, takes: list[_Take]) -> None:
         data = ob.animation_data
         if ob.library is not None:
@@ -442,7 +451,9 @@ class _Kept:
             )
         if not ob.visible_get():
             raise ValueError(f"{ob.name} is hidden: Blender evaluates its constraints only while it is shown")
-        self.scene, self.ob, self.rig = scene, ob, rig
+        self.scene = scene
+        self.ob = ob
+        self.rig = rig
         self.location = np.array(ob.matrix_world.translation, np.float64)
         self.frame = scene.frame_current, scene.frame_subframe
         self.bare = data is None
@@ -472,7 +483,8 @@ class _Kept:
     def prepare(self) -> None:
         """Take meshes off the rig while it runs through its frames: skinning them is most of the time."""
         for other in self.scene.objects:
-            for modifier in other.modifiers:
+            modifiers: Any = other.modifiers
+            for modifier in modifiers:
                 if modifier.type == "ARMATURE" and modifier.object == self.ob and modifier.show_viewport:
                     modifier.show_viewport = False
                     self.modifiers.append((other.name, modifier.name))
@@ -481,7 +493,9 @@ class _Kept:
     def play(self, take: _Take) -> None:
         """Let a take alone move the rig, from rest."""
         data = self.ob.animation_data or self.ob.animation_data_create()
-        runtime.restore(self.ob, {name: np.tile(value, len(self.rig.bones)) for name, value in AT_REST.items()})
+        runtime.restore(
+            self.ob, {name: np.tile(np.array(value), len(self.rig.bones)) for name, value in AT_REST.items()}
+        )
         self._put_others_back()
         if take.action is None:
             blender_actions.assign(data, None, None)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import bpy
 import numpy as np
 
@@ -58,7 +60,8 @@ def add(context: bpy.types.Context, poses: PoseSet | None) -> bpy.types.Object:
     if made:
         walk = next((m for m in made if "walk" in m[0].name.lower()), made[0])
         blender_actions.assign(data, *walk)
-        context.scene.frame_start, context.scene.frame_end = (int(f) for f in walk[0].frame_range)
+        span: Any = walk[0].frame_range
+        context.scene.frame_start, context.scene.frame_end = int(span[0]), int(span[1])
         context.scene.frame_set(context.scene.frame_start)
     return rig
 
@@ -81,8 +84,9 @@ def _armature(context: bpy.types.Context, skeleton: Skeleton) -> bpy.types.Objec
             skeleton.names, skeleton.parents, skeleton.rest_arm, _tails(skeleton), strict=True
         ):
             bone = armature.edit_bones.new(name)
-            bone.head, bone.tail = rest[:3, 3], tail
-            bone.align_roll(rest[:3, 2])
+            bone.head = (rest[0, 3], rest[1, 3], rest[2, 3])
+            bone.tail = (tail[0], tail[1], tail[2])
+            bone.align_roll(rest[:3, 2].tolist())
             if parent >= 0:
                 bone.parent = armature.edit_bones[skeleton.names[parent]]
     finally:
@@ -140,7 +144,7 @@ def _body(context: bpy.types.Context, rig: bpy.types.Object, skeleton: Skeleton)
     for bone, vertex, weight in weights:
         groups[bone].add([vertex], weight, "ADD")
     body.parent = rig
-    modifier = body.modifiers.new("Armature", "ARMATURE")
+    modifier: Any = body.modifiers.new("Armature", "ARMATURE")
     modifier.object = rig
     body.hide_select = True  # a click on the body means the rig
     return body

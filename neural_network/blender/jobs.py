@@ -60,7 +60,7 @@ def redraw() -> None:
                     region.tag_redraw()
 
 
-class Pumped(bpy.types.Operator if TYPE_CHECKING else object):  # type: ignore[misc]
+class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
     """Mixed into an operator whose work is a generator: modal when pressed, straight through in scripts and background.
 
     The operator gives ``work``, which yields Progress, and ``finish``, which takes what it returned and says it in a
@@ -160,18 +160,20 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):  # type: ignore[m
             stop()
 
 
-@persistent
 def _before_load(*_: object) -> None:
     stop()
 
 
-@persistent
 def _before_undo(*_: object) -> None:
     if running is not None and not running.survives_undo:
         stop()
 
 
-_HANDLERS = (("load_pre", _before_load), ("undo_pre", _before_undo), ("redo_pre", _before_undo))
+_HANDLERS = (  # persistent: they stay when another file is loaded
+    ("load_pre", persistent(_before_load)),
+    ("undo_pre", persistent(_before_undo)),
+    ("redo_pre", persistent(_before_undo)),
+)
 
 
 def register() -> None:

@@ -33,7 +33,7 @@ def no_character(context: bpy.types.Context) -> str:
     return ""
 
 
-class _Button(bpy.types.Operator if TYPE_CHECKING else object):  # type: ignore[misc]
+class _Button(bpy.types.Operator if TYPE_CHECKING else object):
     """An operator that is disabled with the reason in its tooltip while it cannot work."""
 
     @classmethod
@@ -197,15 +197,17 @@ class NEURAL_IK_OT_extract_data(jobs.Pumped, _Button, bpy.types.Operator):
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, Any]:
         """Prepare now, so that what cannot work is said at once; sample later."""
         ob = rig.find(context)
-        settings = context.scene.neural_ik
+        scene: Any = context.scene
+        settings = scene.neural_ik
+        file: Any = bpy.data
         named = [line for line in self.actions.split("\n") if line]
-        missing = [name for name in named if name not in bpy.data.actions]
+        missing = [name for name in named if name not in file.actions]
         if missing:
             raise ValueError(f"no action called {', '.join(missing)}")
         if named:
-            chosen = [bpy.data.actions[name] for name in named]
+            chosen = [file.actions[name] for name in named]
         else:
-            moving = data.moving_actions(ob)
+            moving: list[Any] = data.moving_actions(ob)
             chosen = [action for action in moving if action.neural_ik.use]
             if moving and not chosen and not settings.nla:
                 raise ValueError(f"none of the {len(moving)} actions of {ob.name} is ticked")
@@ -219,9 +221,9 @@ class NEURAL_IK_OT_extract_data(jobs.Pumped, _Button, bpy.types.Operator):
             nla=settings.nla,
             path=self.path,
         )
-        tasks = {a.name: a.neural_ik.task for a in bpy.data.actions if a.neural_ik.task != "GUESS"}
+        tasks = {a.name: a.neural_ik.task for a in file.actions if a.neural_ik.task != "GUESS"}
         self.source = ob.name
-        return data.extract(context.scene, ob, chosen, options, tasks)
+        return data.extract(scene, ob, chosen, options, tasks)
 
     def finish(self, context: bpy.types.Context, result: data.Extraction) -> str:
         """Into memory."""
@@ -283,7 +285,7 @@ class NEURAL_IK_OT_show_path(_Button, bpy.types.Operator):
         )
         return {"FINISHED"}
 
-    def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> set[str]:
+    def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> Any:
         """Print, copy and show."""
         self.execute(context)
         if bpy.app.background:
@@ -332,7 +334,7 @@ class NEURAL_IK_OT_reset_weights(_Button, bpy.types.Operator):
         known = memory.memory.network is not None or memory.weights_path().exists()
         return "" if known else "there are no weights to forget"
 
-    def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> set[str]:
+    def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> Any:
         """Ask first."""
         return context.window_manager.invoke_confirm(self, event)
 

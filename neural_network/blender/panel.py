@@ -117,7 +117,7 @@ class NEURAL_IK_PT_training(_Panel, bpy.types.Panel):
                 box.template_icon(icon_value=drawn, scale=4)
 
 
-def _running(layout: bpy.types.UILayout) -> None:
+def _running(layout: Any) -> None:
     job = jobs.running
     if job is None:
         return
@@ -127,7 +127,7 @@ def _running(layout: bpy.types.UILayout) -> None:
     box.label(text="Stopping" if job.cancelling else "cancels", icon="EVENT_ESC")
 
 
-def _in_memory(layout: bpy.types.UILayout, context: bpy.types.Context) -> None:
+def _in_memory(layout: Any, context: bpy.types.Context) -> None:
     keep = memory.memory
     box = layout.box().column(align=True)
     try:
@@ -148,7 +148,7 @@ def _in_memory(layout: bpy.types.UILayout, context: bpy.types.Context) -> None:
             box.label(text=f"trained {keep.trained}", icon="BLANK1")
 
 
-def _results(layout: bpy.types.UILayout) -> None:
+def _results(layout: Any) -> None:
     if not memory.memory.results:
         return
     box = layout.box().column(align=True)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import bpy
 from bpy.props import BoolProperty, EnumProperty, FloatProperty, IntProperty, PointerProperty, StringProperty
 
@@ -77,13 +79,15 @@ def register() -> None:
     NEURAL_IK_Preferences.bl_idname = memory.package
     for cls in _classes:
         bpy.utils.register_class(cls)
-    bpy.types.Action.neural_ik = PointerProperty(type=NEURAL_IK_Action)
-    bpy.types.Scene.neural_ik = PointerProperty(type=NEURAL_IK_Settings)
+    types: Any = bpy.types
+    types.Action.neural_ik = PointerProperty(type=NEURAL_IK_Action)
+    types.Scene.neural_ik = PointerProperty(type=NEURAL_IK_Settings)
 
 
 def unregister() -> None:
     """Take them out."""
-    del bpy.types.Scene.neural_ik
-    del bpy.types.Action.neural_ik
+    types: Any = bpy.types
+    del types.Scene.neural_ik
+    del types.Action.neural_ik
     for cls in reversed(_classes):
         bpy.utils.unregister_class(cls)

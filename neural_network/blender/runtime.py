@@ -129,10 +129,14 @@ def _local_to_pose(
     invert: bool,
 ) -> np.ndarray:
     """Basis to object space, or back, by Blender's own rules of inheritance."""
-    above = {}
+    above: dict[str, Matrix] = {}
     if parent >= 0:
-        above = {"parent_matrix": Matrix(posed[parent]), "parent_matrix_local": Matrix(rig.rest[parent])}
-    return np.array(pb.bone.convert_local_to_pose(Matrix(matrix), Matrix(rig.rest[bone]), invert=invert, **above))
+        above = {"parent_matrix": _matrix(posed[parent]), "parent_matrix_local": _matrix(rig.rest[parent])}
+    return np.array(pb.bone.convert_local_to_pose(_matrix(matrix), _matrix(rig.rest[bone]), invert=invert, **above))
+
+
+def _matrix(array: np.ndarray) -> Matrix:
+    return Matrix(array.tolist())
 
 
 def orthonormal(matrix: np.ndarray) -> np.ndarray:
