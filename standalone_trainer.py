@@ -35,7 +35,7 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from neural_network import dataset, network, tests, training
+from neural_network import dataset, network, report, tests, training
 from neural_network.config import Losses, Training
 from neural_network.context import LAYOUTS, Samples, prepare
 from neural_network.dataset import TEST, TRAIN, VALIDATION, PoseSet
@@ -189,6 +189,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Load, train, save, test and report, as the arguments say; returns the exit code."""
+    if args.report is not None:
+        report.check()  # before the work, not after it
     poses = dataset.load(args.data)
     config = _config(args)
     start = None if args.init is None else network.load(args.init)
@@ -217,8 +219,6 @@ def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
     if args.json is not None:
         dataset.write_whole(args.json, (json.dumps(card, indent=1) + "\n").encode())
     if args.report is not None:
-        from neural_network import report
-
         dataset.write_whole(args.report, report.html(net, poses, samples, card, job.history).encode())
     code = 0 if all(test["passed"] for test in card["tests"]) else 1
     _progress(args.progress, {"done": True, "exit": code, "weights": str(args.weights), "saved": saved})
@@ -317,7 +317,8 @@ class Job:
                 if show:
                     self.say(_epoch_line(epoch, usage))
                     _progress(args.progress, _epoch_record(epoch))
-                self.history = epoch.state.history
+                if keep:
+                    self.history = epoch.state.history
                 cancelled = self.stop_asked or (args.cancel_file is not None and args.cancel_file.exists())
                 if keep and (cancelled or time.perf_counter() - saved_at > SAVE_EVERY):
                     saved_at = time.perf_counter()

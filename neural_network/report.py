@@ -98,7 +98,7 @@ def _look(net: Network, poses: PoseSet, samples: Samples) -> _Held | None:
     rig = net.skeleton
     alone, exact = [], []
     for part in tests.chunks(rows):
-        truth, _, targets = training.true_batch(rig, samples, part)
+        _, _, targets = training.true_batch(rig, samples, part)
         rot, shift = training.predict(net, targets)
         alone.append(training.effector_distances(rig, rot, targets, shift))
         wish = refinement.Wish(targets.positions, targets.turned)
@@ -167,12 +167,11 @@ def _tests(card: dict[str, Any]) -> str:
         )
     head = "<tr><th scope=col>Result</th><th scope=col>Test</th><th scope=col class=n>Score</th>"
     head += "<th scope=col class=n>Needed</th><th scope=col>In words</th></tr>"
-    return f'<div class="wide"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
+    return f'<div class="wide"><table class="tests"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
 def _figures(card: dict[str, Any]) -> str:
     share = card["refined"].get("share_below_1mm")
-    own = card["holdout"]["effector_mm"]["mean"]
     rows = [
         ("network alone", card["holdout"], "ours"),
         (f"network + {tests.REFINE_STEPS} exact steps", card["refined"], "ours"),
@@ -183,11 +182,10 @@ def _figures(card: dict[str, Any]) -> str:
     for label, figures, kind in rows:
         if figures is None:
             out.append(
-                f'<tr><th scope="row">{_text(label)}</th><td colspan=5>needs training frames in this data</td></tr>'
+                f'<tr><th scope="row">{_text(label)}</th><td colspan=4>needs training frames in this data</td></tr>'
             )
             continue
         effector = figures["effector_mm"]
-        times = f"{effector['mean'] / max(own, 1e-9):.2g}\N{MULTIPLICATION SIGN}"
         numbers = (
             effector["mean"],
             effector["p95"],
@@ -195,10 +193,10 @@ def _figures(card: dict[str, Any]) -> str:
             figures["rotation_deg"],
         )
         cells = "".join(f"<td class=n>{number:,.2f}</td>" for number in numbers)
-        out.append(f'<tr class="{kind}"><th scope="row">{_text(label)}</th>{cells}<td class=n>{times}</td></tr>')
+        out.append(f'<tr class="{kind}"><th scope="row">{_text(label)}</th>{cells}</tr>')
     head = "<tr><th scope=col>Answer</th>" + "".join(
         f"<th scope=col class=n>{word}</th>"
-        for word in ("Effectors, mean mm", "p95 mm", "Joints (MPJPE) mm", "Rotation, degrees", "Mean, of network alone")
+        for word in ("Effectors, mean mm", "p95 mm", "Joints (MPJPE) mm", "Rotation, degrees")
     )
     table = f'<div class="wide"><table><thead>{head}</tr></thead><tbody>{"".join(out)}</tbody></table></div>'
     if share is not None:
@@ -272,11 +270,14 @@ def _poses(rig: Skeleton, held: _Held | None, poses: PoseSet) -> str:
     if held is None:
         return _nothing()
     count = len(held.drawn)
-    figure, axes = _figure(2, count, 9.6, 5.4)
+    figure, axes = _figure(2, count, 9.6, 4.8)
     points = np.concatenate([held.truth, held.found], axis=1)
-    low, high = points.min(axis=(1, 2)), points.max(axis=(1, 2))
-    across = float(max((high - low)[:2].max(), 0.5 * (high - low)[2])) * 0.55
-    middle = 0.5 * (low + high)
+    low, high = (
+        points.min(axis=1),
+        points.max(axis=1),
+    )  # (3, K): each pose stands in the middle, on its own lowest point
+    half = 0.5 * float((high - low)[:2].max()) + 0.06
+    tall = float((high - low)[2].max()) + 0.12
     bones = [(int(p), j) for j, p in enumerate(rig.parents) if p >= 0]
     words = []
     for k in range(count):
@@ -284,11 +285,11 @@ def _poses(rig: Skeleton, held: _Held | None, poses: PoseSet) -> str:
         name = poses.clip_names[int(poses.clip[held.rows[held.drawn[k]]])]
         rank = "worst" if PERCENTILES[k] == 100 else f"{PERCENTILES[k]} %"
         words.append(f"{rank}: {name}, {mean:.1f} mm")
-        for view, across_axis in enumerate((0, 1)):
+        for view, across in enumerate((0, 1)):
             ax = axes[view, k]
             for a, b in bones:
                 ax.plot(
-                    held.truth[across_axis, [a, b], k],
+                    held.truth[across, [a, b], k],
                     held.truth[2, [a, b], k],
                     color=INK,
                     lw=1.6,
@@ -296,15 +297,16 @@ def _poses(rig: Skeleton, held: _Held | None, poses: PoseSet) -> str:
                 )
             for a, b in bones:
                 ax.plot(
-                    held.found[across_axis, [a, b], k],
+                    held.found[across, [a, b], k],
                     held.found[2, [a, b], k],
                     color=ALONE,
                     lw=1.5,
                     ls=(0, (2.2, 1.4)),
                 )
-            ax.plot(held.targets[across_axis, :, k], held.targets[2, :, k], "o", mfc="none", mec=EXACT, ms=6.5, mew=1.3)
-            ax.set_xlim(middle[across_axis] - across, middle[across_axis] + across)
-            ax.set_ylim(low[2] - 0.08, high[2] + 0.08)
+            ax.plot(held.targets[across, :, k], held.targets[2, :, k], "o", mfc="none", mec=EXACT, ms=6.5, mew=1.3)
+            middle = 0.5 * (low + high)[across, k]
+            ax.set_xlim(middle - half, middle + half)
+            ax.set_ylim(low[2, k] - 0.06, low[2, k] - 0.06 + tall)
             ax.set_aspect("equal")
             ax.set_axis_off()
         short = name if len(name) <= 16 else name[:15] + "\N{HORIZONTAL ELLIPSIS}"
@@ -339,21 +341,22 @@ def _histogram(held: _Held | None) -> str:
     ax = axes[0, 0]
     least = 1e-3
     series = (
-        ("network alone", held.alone * 1000, ALONE, "//"),
-        (f"after {tests.REFINE_STEPS} exact steps", held.exact * 1000, EXACT, ""),
+        ("network alone", held.alone * 1000, ALONE, "--"),
+        (f"after {tests.REFINE_STEPS} exact steps", held.exact * 1000, EXACT, "-"),
     )
     top = max(float(values.max()) for _, values, _, _ in series)
     edges = np.geomspace(least, max(top * 1.05, 10 * least), 61)
     words = []
-    for label, values, color, hatch in series:
+    for label, values, color, line in series:
         flat = np.maximum(values.ravel(), least)
         share = np.histogram(flat, edges)[0] / flat.size * 100
-        ax.stairs(share, edges, fill=True, color=color, alpha=0.35, hatch=hatch, lw=0)
-        ax.stairs(share, edges, color=color, lw=1.6, label=label)
+        ax.stairs(share, edges, fill=True, color=color, alpha=0.3, lw=0)
+        ax.stairs(share, edges, color=color, lw=1.6, ls=line, label=label)
         mean, p95 = float(values.mean()), float(np.percentile(values, 95))
         ax.axvline(p95, color=color, lw=1.2, ls=":")
         words.append(f"{label}: mean {mean:.3g} mm, median {np.median(values):.3g} mm, p95 {p95:.3g} mm (dotted)")
     ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(_numbers())
     ax.set_xlim(edges[0], edges[-1])
     ax.set_xlabel("effector error [mm]")
     ax.set_ylabel("share of effectors [%]")
@@ -375,6 +378,7 @@ def _actions(card: dict[str, Any]) -> str:
     places = np.arange(len(shown))
     values = np.array([value for _, value in shown])
     ax.barh(places, values, color=ALONE, height=0.66, alpha=0.85)
+    ax.grid(False, axis="y")
     ax.set_yticks(places, [name if len(name) <= 30 else name[:29] + "\N{HORIZONTAL ELLIPSIS}" for name, _ in shown])
     ax.invert_yaxis()
     for place, value in zip(places, values, strict=True):
@@ -408,10 +412,8 @@ def _curves(history: Sequence[tuple[float, float]]) -> str:
     ax.plot(epochs, values[:, 1], color=ALONE, lw=1.8, marker=marker, label="validation")
     ax.plot(epochs[best], values[best, 1], "o", ms=7, mfc="none", mec=INK, mew=1.4)
     ax.set_yscale("log")
-    from matplotlib.ticker import FuncFormatter
-
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "235" else ""))
+    ax.yaxis.set_major_formatter(_numbers())
+    ax.yaxis.set_minor_formatter(_numbers("235"))
     ax.set_xlabel("epoch")
     ax.set_ylabel("effector error [mm]")
     ax.legend(frameon=False, labelcolor=INK)
@@ -440,7 +442,7 @@ def _figure(rows: int, columns: int, wide: float, high: float) -> tuple[Any, Any
     axes = figure.subplots(rows, columns, squeeze=False)
     for ax in axes.ravel():
         ax.set_facecolor("none")
-        ax.tick_params(colors=INK, labelsize=9)
+        ax.tick_params(which="both", colors=INK, labelsize=9)
         for side, spine in ax.spines.items():
             spine.set_color(FAINT)
             spine.set_visible(side in ("left", "bottom"))
@@ -450,6 +452,13 @@ def _figure(rows: int, columns: int, wide: float, high: float) -> tuple[Any, Any
         ax.set_axisbelow(True)
         ax.grid(True, color=FAINT, alpha=0.25, lw=0.6)
     return figure, axes
+
+
+def _numbers(digits: str = "123456789") -> Any:
+    """Plain numbers at the ticks of a logarithmic axis, where they begin with one of ``digits``."""
+    from matplotlib.ticker import FuncFormatter
+
+    return FuncFormatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in digits else "")
 
 
 def _picture(figure: Any, alternative: str, caption: str, name: str) -> str:
@@ -466,7 +475,7 @@ def _picture(figure: Any, alternative: str, caption: str, name: str) -> str:
     svg = svg.replace("xlink:href", "href").replace(INK, "currentColor")
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = svg.replace('href="#', f'href="#{name}-').replace("url(#", f"url(#{name}-")
-    svg = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", svg)
+    svg = re.sub(r" font-family: [^;\"]*;", "", svg)  # the page's own typeface
     size = re.search(r'<svg[^>]*?width="([\d.]+)pt"', svg)
     width = float(size.group(1)) if size else 700.0
     svg = re.sub(
@@ -510,6 +519,7 @@ th { font-weight: 500; }
 thead th { color: var(--soft); font-size: .84rem; vertical-align: bottom; }
 .n { text-align: right; white-space: nowrap; }
 thead th.n { white-space: normal; }
+.tests th { white-space: nowrap; }
 tr.ours th, tr.ours td { font-weight: 650; }
 .good, .bad { display: inline-block; padding: 0 .55em; border-radius: 1em; font-size: .86rem; font-weight: 600; }
 .good { color: var(--good); background: var(--good-back); }
