@@ -38,7 +38,7 @@ def row() -> np.ndarray:
 def fuzz(mutated: int, truncated: int, seed: int = 0) -> dict[str, float]:
     """Send that many mutated and truncated messages; the figures. An exception of the server is an exception here."""
     rng = np.random.default_rng(seed)
-    body = Body(("Hips",), (-1,), np.zeros((1, 3)), (0,), lambda *_: (np.eye(4)[:1], np.zeros(1)))
+    body = Body(("Hips",), (-1,), np.zeros((1, 3)), (0,), lambda *_: (np.zeros(3), np.eye(4)[:1], np.zeros(1)))
     settings = Settings(hidden=(16,), batch=16)
     servers = [Server(port=0, body=body, settings=settings), Server(port=0, body=body, settings=settings, token=TOKEN)]
     hellos = [p.pack_json(p.HANDSHAKE, hello) for hello in (LEGS, FREE)]

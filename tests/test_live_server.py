@@ -472,9 +472,9 @@ def test_poses_and_solves_come_in_the_clients_own_axes_units_and_order(start, cl
     asked: list[tuple] = []
     turns = quaternion_from_axis_angle(rng.standard_normal((3, 3)))
 
-    def solve(*arguments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def solve(*arguments: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         asked.append(arguments)
-        return turns, np.array([0.01, 0.02])
+        return arguments[3], turns, np.array([0.01, 0.02])
 
     offsets = rng.standard_normal((3, 3))
     server = start(body=Body(("Hips", "Hand", "Foot"), (-1, 0, 0), offsets, (1, 2), solve))
@@ -506,8 +506,9 @@ def test_poses_and_solves_come_in_the_clients_own_axes_units_and_order(start, cl
     assert np.allclose(weights, 1)
     assert np.allclose(root_pos, root)
     assert np.allclose(root_rot, turns[2])
-    assert np.allclose(row[:12].reshape(3, 4), convert_quaternions(matrix, turns)[:, send])
-    assert np.allclose(row[12:], [1.0, 2.0])
+    assert np.allclose(row[:3], 100 * convert_vectors(matrix, root))
+    assert np.allclose(row[3:15].reshape(3, 4), convert_quaternions(matrix, turns)[:, send])
+    assert np.allclose(row[15:], [1.0, 2.0])
 
 
 def test_mutated_and_truncated_messages_crash_nothing_and_allocate_little() -> None:

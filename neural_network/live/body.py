@@ -31,9 +31,9 @@ class Body:
     offsets: np.ndarray
     """(J, 3) head of each bone relative to its parent's [m]; the root's is its place."""
     effectors: tuple[int, ...] = ()
-    solve: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None
-    """``solve(positions (E, 3), rotations (E, 4), weights (E), root_pos (3), root_rot (4))`` -> rotations (J, 4), each
-    relative to the parent, and errors (E) [m]. Rotations of effectors are relative to the T-pose, in core axes."""
+    solve: Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]] | None = None
+    """``solve(positions (E, 3), rotations (E, 4), weights (E), root_pos (3), root_rot (4))`` -> root_pos (3), rotations
+    (J, 4), each relative to the parent, and errors (E) [m]. Rotations of effectors are relative to the T-pose."""
 
 
 def body_of(skeleton: Skeleton) -> Body:
@@ -51,7 +51,7 @@ def solving_body(solver: Solver) -> Body:
 
     def solve(
         positions: np.ndarray, rotations: np.ndarray, weights: np.ndarray, root_pos: np.ndarray, root_rot: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         turned = rig.axes.T @ matrix_from_quaternion(rotations) @ rig.basis[bones]  # armature orientations
         core = np.zeros((len(rig.names), 3))
         core[0] = axis_angle_from_quaternion(root_rot)
@@ -63,7 +63,7 @@ def solving_body(solver: Solver) -> Body:
             weights=weights,
         )
         found = solver.solve(goals)
-        return quaternion_from_axis_angle(rig.to_core(found.rotations)), found.error
+        return *shown(rig, found.rotations, found.root_pos), found.error
 
     return replace(body_of(rig), solve=solve)
 

@@ -202,8 +202,8 @@ class Server:
         for client in self._clients:
             hello = client.hello
             if hello is not None and hello.watch:
-                row = np.concatenate([_place_out(hello, root_pos), _turns_out(hello, rotations).ravel()])
-                self._send_newest(client, POSE, pack_numbers(POSE, row, time=moment))
+                data = pack_numbers(POSE, _pose_out(hello, root_pos, rotations), time=moment)
+                self._send_newest(client, POSE, data)
 
     def clients(self) -> int:
         """How many are connected."""
@@ -536,9 +536,9 @@ class Server:
         root_pos = convert_vectors(hello.matrix, root[:3] * hello.unit)
         if np.abs(place - root_pos).max(initial=0) > 100:
             raise ValueError("solve: expected targets within 100 m of the root; check the units")
-        rotations, errors = body.solve(place, turns[:-1], weights, root_pos, turns[-1])
+        root_pos, rotations, errors = body.solve(place, turns[:-1], weights, root_pos, turns[-1])
         self.solves += 1
-        out = np.concatenate([_turns_out(hello, rotations).ravel(), np.asarray(errors) / hello.unit])
+        out = np.concatenate([_pose_out(hello, root_pos, rotations), np.asarray(errors) / hello.unit])
         head = {"flags": ANSWER, "sequence": message.sequence, "time": message.time}
         self._send_newest(client, SOLVE, pack_numbers(SOLVE, out, **head))
 
@@ -589,9 +589,11 @@ def _place_out(hello: Hello, vectors: np.ndarray) -> np.ndarray:
     return convert_vectors(hello.matrix.T, np.asarray(vectors, np.float64)) / hello.unit
 
 
-def _turns_out(hello: Hello, rotations: np.ndarray) -> np.ndarray:
-    out = convert_quaternions(hello.matrix.T, np.asarray(rotations, np.float64))
-    return out[..., [1, 2, 3, 0]] if hello.xyzw else out
+def _pose_out(hello: Hello, root_pos: np.ndarray, rotations: np.ndarray) -> np.ndarray:
+    turns = convert_quaternions(hello.matrix.T, np.asarray(rotations, np.float64))
+    if hello.xyzw:
+        turns = turns[..., [1, 2, 3, 0]]
+    return np.concatenate([_place_out(hello, root_pos), turns.ravel()])
 
 
 def _turns_in(hello: Hello, rotations: np.ndarray) -> np.ndarray:
