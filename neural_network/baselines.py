@@ -49,15 +49,20 @@ def classical(skeleton: Skeleton, start: np.ndarray, targets: Targets, orientati
     return refinement.refine(skeleton, start, wish, CLASSICAL_STEPS).rot
 
 
-def nearest(skeleton: Skeleton, samples: Samples, rows: np.ndarray, targets: Targets) -> tuple[np.ndarray, np.ndarray]:
-    """The training frame among ``rows`` whose effectors lie nearest in the root frame: its pose, and its row (N)."""
+def nearest(
+    skeleton: Skeleton, samples: Samples, rows: np.ndarray, targets: Targets, given: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The training frame among ``rows`` whose effectors lie nearest in the root frame: its pose, and its row (N).
+
+    ``given`` (E, N) 0/1 says which effectors are looked at; all where absent.
+    """
     known = effector_rows(skeleton, samples, rows)
     wanted = targets.positions.transpose(2, 1, 0).reshape(targets.positions.shape[-1], -1)
+    seen = np.ones_like(wanted) if given is None else np.repeat(given.T, 3, axis=1)
     best = np.empty(len(wanted), int)
-    square = np.sum(known * known, axis=1)
     for at in range(0, len(wanted), NEAREST_CHUNK):
-        part = wanted[at : at + NEAREST_CHUNK]
-        best[at : at + NEAREST_CHUNK] = np.argmin(square - 2 * (part @ known.T), axis=1)
+        part, mask = wanted[at : at + NEAREST_CHUNK], seen[at : at + NEAREST_CHUNK]
+        best[at : at + NEAREST_CHUNK] = np.argmin(mask @ (known * known).T - 2 * (part * mask) @ known.T, axis=1)
     found = rows[best]
     return with_root(training.components(samples.rot[found]), targets), found
 

@@ -236,6 +236,30 @@ def targets_of(
     return Targets(heads[:, bones], turned[:, :, bones], turned[:, :, 0], heights, grounded.T, desired.T, phase, task)
 
 
+def guess_root(skeleton: Skeleton, positions: np.ndarray, turned: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Where the Hips might be, from the targets alone: head (3, N) and heading (N) [rad], in any frame whose Z is up.
+
+    ``positions`` (3, E, N) and ``turned`` (3, 3, E, N) as in Targets, all of them given. The head lies between the feet and
+    the topmost effector as it does in the T-pose; the left is where left targets lie and where the effectors' own left points.
+    """
+    rest = skeleton.rest_core[list(skeleton.effectors), :3, 3]
+    feet = np.array([e in skeleton.feet for e in skeleton.effectors])
+    share = np.zeros(len(rest))
+    if np.any(feet) and not np.all(feet):
+        top = int(np.argmax(np.where(feet, -np.inf, rest[:, 2])))
+        low, high = rest[feet, 2].mean(), rest[top, 2]
+        share[top] = (skeleton.rest_core[0, 2, 3] - low) / max(high - low, 1e-6)
+        share[feet] = (1 - share[top]) / feet.sum()
+    else:
+        share[:] = 1 / len(rest)
+    head = np.einsum("e,cen->cn", share, positions).astype(positions.dtype)
+    side = np.sign(rest[:, 0] - skeleton.rest_core[0, 0, 3]) * (np.abs(rest[:, 0]) > 0.05 * skeleton.leg_length)
+    left = np.einsum("e,cen->cn", side, positions)[:2]
+    if turned is not None:
+        left = left + turned[:2, 0].sum(axis=1)
+    return head, np.arctan2(left[1], left[0]).astype(positions.dtype)
+
+
 def features(layout: Layout, skeleton: Skeleton, targets: Targets) -> np.ndarray:
     """The inputs (N, layout.input_count) for ``targets``, in the order targets, root, ground, phase, task, mask, lengths."""
     positions = targets.positions

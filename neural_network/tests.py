@@ -15,8 +15,9 @@ import numpy as np
 
 from . import baselines, refinement, rotations, training
 from . import forward_kinematics as fk
-from .context import Samples, Targets, decode, features, prepare, targets_of
+from .context import LAYOUTS, Samples, Targets, decode, features, prepare, targets_of
 from .dataset import TEST, TRAIN, VALIDATION, PoseSet
+from .losses import Truth
 from .network import Network, forward
 from .skeleton import Skeleton
 
@@ -52,6 +53,8 @@ class Errors:
     """(N) [m] mean over the heads of all bones but the Hips."""
     rotation: np.ndarray
     """(N) [degrees] mean geodesic angle of the bones' own rotations, the Hips left out."""
+    hips: np.ndarray
+    """(N) [m] distance of the Hips' head; 0 where they are given."""
 
     def figures(self) -> dict[str, Any]:
         """The figures of the card: mm, mm and degrees."""
@@ -62,6 +65,7 @@ class Errors:
             },
             "mpjpe_mm": float(self.joints.mean() * 1000),
             "rotation_deg": float(self.rotation.mean()),
+            **({"hips_mm": float(self.hips.mean() * 1000)} if np.any(self.hips) else {}),
         }
 
 
@@ -71,27 +75,24 @@ def join(parts: list[Errors]) -> Errors:
         np.concatenate([p.effector for p in parts], axis=1),
         np.concatenate([p.joints for p in parts]),
         np.concatenate([p.rotation for p in parts]),
+        np.concatenate([p.hips for p in parts]),
     )
 
 
 def errors_of(
-    skeleton: Skeleton, rot: np.ndarray, truth: np.ndarray, targets: Targets, shift: np.ndarray | None = None
+    skeleton: Skeleton, rot: np.ndarray, targets: Targets, truth: Truth, shift: np.ndarray | None = None
 ) -> Errors:
-    """Errors of core rotations ``rot`` (3, J, N) against ``truth``, whose effectors are the ``targets``."""
-    offsets = skeleton.offsets / skeleton.leg_length
-    _, heads = fk.forward_components(skeleton, rot, offsets)
-    _, true_heads = fk.forward_components(skeleton, truth, offsets)
+    """Errors of core rotations ``rot`` (3, J, N), the root's head at ``shift`` (3, N), against the true poses and their targets."""
+    turns = rotations.matrix_components(rot)
+    _, heads = fk.forward_matrices(skeleton, turns, skeleton.offsets / skeleton.leg_length)
     if shift is not None:
         heads = heads + shift[:, None]
     bones = np.array(skeleton.effectors)
-    length = skeleton.leg_length
-    effector = np.sqrt(np.sum((heads[:, bones] - targets.positions) ** 2, axis=0)) * length
-    joints = np.sqrt(np.sum((heads[:, 1:] - true_heads[:, 1:]) ** 2, axis=0)).mean(axis=0) * length
-    apart = fk.compose_components(
-        rotations.matrix_components(rot[:, 1:]), rotations.matrix_components(truth[:, 1:]).swapaxes(0, 1)
-    )
+    effector = np.sqrt(np.sum((heads[:, bones] - targets.positions) ** 2, axis=0)) * skeleton.leg_length
+    joints = np.sqrt(np.sum((heads - truth.heads) ** 2, axis=0)) * skeleton.leg_length
+    apart = fk.compose_components(turns[:, :, 1:], truth.turns[:, :, 1:].swapaxes(0, 1))
     angle = np.sqrt(np.sum(rotations.axis_angle_components(apart) ** 2, axis=0))
-    return Errors(effector, joints, np.degrees(angle.mean(axis=0)))
+    return Errors(effector, joints[1:].mean(axis=0), np.degrees(angle.mean(axis=0)), joints[0])
 
 
 def parts_for(net: Network, poses: PoseSet) -> np.ndarray:
@@ -131,8 +132,8 @@ def suite(net: Network, samples: Samples, rows: np.ndarray, poses: PoseSet) -> l
     """The five tests on the frames ``rows`` (the test part) of ``poses``, laid out as ``samples``."""
     rng = np.random.default_rng(SEED)
     rig = net.skeleton
-    truth, _, targets = training.true_batch(rig, samples, rows)
-    found = errors_of(rig, *_aligned(net, truth, targets))
+    targets, truth = training.asked(net.layout, rig, samples, rows)
+    found = predicted(net, targets, truth)
     score = float(found.effector.mean())
     results = [
         Result(
@@ -143,7 +144,7 @@ def suite(net: Network, samples: Samples, rows: np.ndarray, poses: PoseSet) -> l
             f"mean effector error {score * 1000:.1f} mm on the test part",
         )
     ]
-    halfway = _halfway(rig, samples, rows, poses)
+    halfway = _halfway(net, samples, rows, poses)
     if halfway is None:
         results.append(
             Result(
@@ -155,7 +156,7 @@ def suite(net: Network, samples: Samples, rows: np.ndarray, poses: PoseSet) -> l
             )
         )
     else:
-        score = float(errors_of(rig, *_aligned(net, *halfway)).effector.mean())
+        score = float(predicted(net, *halfway).effector.mean())
         results.append(
             Result(
                 "Interpolation (FK)",
@@ -171,8 +172,8 @@ def suite(net: Network, samples: Samples, rows: np.ndarray, poses: PoseSet) -> l
     results.append(Result("Consistency", score == 0, score, 0.0, f"same input twice: outputs differ by {score:g}"))
     noise = rng.standard_normal(inputs.shape).astype(np.float32) * NOISE * net.deviation
     noise[:, net.deviation == 1] = 0  # flags, and inputs that never moved in training
-    base, _ = _heads(net, first, targets)
-    moved, _ = _heads(net, forward(net, inputs + noise), targets)
+    base = _heads(net, first, targets)
+    moved = _heads(net, forward(net, inputs + noise), targets)
     score = float(np.sqrt(np.sum((moved - base) ** 2, axis=0)).mean()) * rig.leg_length / NOISE
     results.append(
         Result(
@@ -183,35 +184,21 @@ def suite(net: Network, samples: Samples, rows: np.ndarray, poses: PoseSet) -> l
             f"joints move {score * 1000:.0f} mm for one standard deviation of input noise",
         )
     )
-    results.append(_follow(net, samples, rows, truth, targets, base, rng))
+    results.append(_follow(net, samples, rows, rng))
     return results
 
 
-def _follow(
-    net: Network,
-    samples: Samples,
-    rows: np.ndarray,
-    truth: np.ndarray,
-    targets: Targets,
-    base: np.ndarray,
-    rng: np.random.Generator,
-) -> Result:
+def _follow(net: Network, samples: Samples, rows: np.ndarray, rng: np.random.Generator) -> Result:
     rig = net.skeleton
     bones = np.array(rig.effectors)
-    shaken = truth.copy()
+    posed, _, targets = training.true_batch(rig, samples, rows)
+    shaken = posed.copy()
     shaken[:, 1:] += rng.standard_normal(shaken[:, 1:].shape).astype(np.float32) * FOLLOW_NOISE
     turned, heads = fk.forward_components(rig, shaken, rig.offsets / rig.leg_length)
-    asked = targets_of(
-        rig,
-        turned,
-        heads,
-        samples.low[rows],
-        samples.grounded[rows],
-        samples.desired[rows],
-        samples.phase[rows],
-        samples.task[rows],
-    )
-    answer, _ = _heads(net, forward(net, features(net.layout, rig, asked)), asked)
+    stands = (samples.low, samples.grounded, samples.desired, samples.phase, samples.task)
+    asked = targets_of(rig, turned, heads, *(a[rows] for a in stands))
+    base = _heads(net, forward(net, features(net.layout, rig, targets)), targets)
+    answer = _heads(net, forward(net, features(net.layout, rig, asked)), asked)
     should = asked.positions - targets.positions
     did = answer[:, bones] - base[:, bones]
     gains = np.sum(did * should, axis=(0, 2)) / np.maximum(np.sum(should * should, axis=(0, 2)), 1e-12)
@@ -227,7 +214,7 @@ def _follow(
     )
 
 
-def _halfway(rig: Skeleton, samples: Samples, rows: np.ndarray, poses: PoseSet) -> tuple[np.ndarray, Targets] | None:
+def _halfway(net: Network, samples: Samples, rows: np.ndarray, poses: PoseSet) -> tuple[Targets, Truth] | None:
     pairs = []
     for c in np.unique(poses.clip[rows]):
         own = rows[poses.clip[rows] == c]
@@ -235,26 +222,30 @@ def _halfway(rig: Skeleton, samples: Samples, rows: np.ndarray, poses: PoseSet) 
     if not pairs:
         return None
     a, b = np.array(pairs).T
-    rot = rotations.slerp(samples.rot[a], samples.rot[b], 0.5).astype(np.float32)
-    truth = training.components(rot)
-    turned, heads = fk.forward_components(rig, truth, rig.offsets / rig.leg_length)
-    low, phase = 0.5 * (samples.low[a] + samples.low[b]), 0.5 * (samples.phase[a] + samples.phase[b])
-    both, later = samples.grounded[a] * samples.grounded[b], samples.desired[a] * samples.desired[b]
-    return truth, targets_of(rig, turned, heads, low, both, later, phase, samples.task[a])
+    between = Samples(
+        rot=rotations.slerp(samples.rot[a], samples.rot[b], 0.5).astype(np.float32),
+        low=0.5 * (samples.low[a] + samples.low[b]),
+        grounded=samples.grounded[a] * samples.grounded[b],
+        desired=samples.desired[a] * samples.desired[b],
+        phase=0.5 * (samples.phase[a] + samples.phase[b]),
+        task=samples.task[a],
+        heading=samples.heading[a],
+        root_pos=samples.root_pos[a],
+        ground=samples.ground[a],
+    )
+    return training.asked(net.layout, net.skeleton, between, np.arange(len(a)))
 
 
-def _aligned(
-    net: Network, truth: np.ndarray, targets: Targets
-) -> tuple[np.ndarray, np.ndarray, Targets, np.ndarray | None]:
+def predicted(net: Network, targets: Targets, truth: Truth) -> Errors:
+    """Errors of the network's own answer."""
     rot, shift = training.predict(net, targets)
-    return rot, truth, targets, shift
+    return errors_of(net.skeleton, rot, targets, truth, shift)
 
 
-def _heads(net: Network, outputs: np.ndarray, targets: Targets) -> tuple[np.ndarray, np.ndarray]:
-    rig = net.skeleton
-    rot, shift = decode(net.layout, rig, outputs, targets.root)
-    _, heads = fk.forward_components(rig, rot, rig.offsets / rig.leg_length)
-    return (heads if shift is None else heads + shift[:, None]), rot
+def _heads(net: Network, outputs: np.ndarray, targets: Targets) -> np.ndarray:
+    rot, shift = decode(net.layout, net.skeleton, outputs, targets.root)
+    _, heads = fk.forward_components(net.skeleton, rot, net.skeleton.offsets / net.skeleton.leg_length)
+    return heads if shift is None else heads + shift[:, None]
 
 
 @dataclass(frozen=True)
@@ -276,17 +267,61 @@ def measure(net: Network, poses: PoseSet, parts: np.ndarray, samples: Samples | 
     train, held, test = (np.flatnonzero(parts == part) for part in (TRAIN, VALIDATION, TEST))
     own, refined = [], []
     for rows in chunks(test):
-        truth, _, targets = training.true_batch(rig, samples, rows)
-        rot, shift = training.predict(net, targets)
-        own.append(errors_of(rig, rot, truth, targets, shift))
-        wish = refinement.Wish(targets.positions, targets.turned)
-        done = refinement.refine(rig, rot, wish, REFINE_STEPS, shift=shift, free_root=shift is not None)
-        refined.append(errors_of(rig, done.rot, truth, targets, done.shift))
+        targets, truth = training.asked(net.layout, rig, samples, rows)
+        own.append(predicted(net, targets, truth))
+        refined.append(refined_errors(net, targets, truth))
     errors: dict[str, Errors | None] = {"holdout": join(own), "refined": join(refined)}
     errors["without_context"] = without_context(net, samples, test)
     errors.update(baseline_errors(rig, samples, train, held, test))
+    if net.layout.mask and not net.layout.free_root:
+        errors.update(fewer_targets(net, samples, train, test))
     counts = {"train": len(train), "validation": len(held), "test": len(test)}
     return Measured(counts, suite(net, samples, test, poses), errors, poses.clip[test])
+
+
+def refined_errors(net: Network, targets: Targets, truth: Truth) -> Errors:
+    """Errors after exactly 3 refinement steps, with orientations where the network takes them, limits off."""
+    rot, shift = training.predict(net, targets)
+    given = targets.given
+    wish = refinement.Wish(
+        targets.positions,
+        targets.turned if net.layout.orientations else None,
+        None if given is None else given[0],
+        None if given is None else given[1],
+    )
+    done = refinement.refine(net.skeleton, rot, wish, REFINE_STEPS, shift=shift, free_root=shift is not None)
+    return errors_of(net.skeleton, done.rot, targets, truth, done.shift)
+
+
+def fewer_targets(net: Network, samples: Samples, train: np.ndarray, test: np.ndarray) -> dict[str, Errors | None]:
+    """Errors where only 1 (a hand), 2, ... of the targets are given, for networks with a mask; beside them the plain answers."""
+    rig = net.skeleton
+    rng = np.random.default_rng(SEED)
+    effectors = len(rig.effectors)
+    mean = training.mean_pose(samples, train) if len(train) else None
+    out: dict[str, list[Errors]] = {}
+    for rows in chunks(test):
+        targets, truth = training.asked(net.layout, rig, samples, rows)
+        _, heads, true_targets = training.true_batch(rig, samples, rows)
+        own_truth = replace(truth, turns=_own_turns(rig, samples, rows), heads=heads)
+        order = rng.permuted(np.tile(np.arange(effectors)[:, None], len(rows)), axis=0)
+        hand = order[:1] % 2  # hands come first
+        for count in range(1, effectors + 1):
+            chosen = hand if count == 1 else order[:count]
+            given = np.zeros((effectors, len(rows)), np.float32)
+            np.put_along_axis(given, chosen, 1, axis=0)
+            some = replace(targets, given=np.stack([given, given]))
+            out.setdefault(f"given_{count}", []).append(refined_errors(net, some, truth))
+            if mean is not None:
+                plain = baselines.with_root(mean, true_targets)
+                out.setdefault(f"given_{count}_mean_pose", []).append(errors_of(rig, plain, true_targets, own_truth))
+                plain, _ = baselines.nearest(rig, samples, train, true_targets, given)
+                out.setdefault(f"given_{count}_nearest", []).append(errors_of(rig, plain, true_targets, own_truth))
+    return {name: join(parts) for name, parts in out.items()}
+
+
+def _own_turns(rig: Skeleton, samples: Samples, rows: np.ndarray) -> np.ndarray:
+    return rotations.matrix_components(training.components(samples.rot[rows]))
 
 
 def figures(measured: list[Measured], poses: PoseSet, split: str) -> dict[str, Any]:
@@ -304,13 +339,16 @@ def figures(measured: list[Measured], poses: PoseSet, split: str) -> dict[str, A
         worst.append((min if low else max)(results, key=lambda r: r.score))
         worst[-1] = replace(worst[-1], passed=all(r.passed for r in results))
     holdout, refined = pooled["holdout"], pooled["refined"]
-    assert holdout is not None and refined is not None
+    assert holdout is not None
+    assert refined is not None
     clip = np.concatenate([m.clip for m in measured])
     samples: dict[str, Any] = {k: round(np.mean([m.samples[k] for m in measured])) for k in ("train", "validation")}
     samples.update(test=sum(m.samples["test"] for m in measured), split=split)
     if len(measured) > 1:
         samples["folds"] = len(measured)
+    given = {name: _figures(e) for name, e in pooled.items() if name.startswith("given_")}
     return {
+        **({"targets": given} if given else {}),
         "samples": samples,
         "holdout": holdout.figures(),
         "refined": {**refined.figures(), "share_below_1mm": float((refined.effector.max(axis=0) < 1e-3).mean())},
@@ -332,27 +370,28 @@ def _figures(errors: Errors | None) -> dict[str, Any] | None:
 def baseline_errors(
     rig: Skeleton, samples: Samples, train: np.ndarray, held: np.ndarray, test: np.ndarray
 ) -> dict[str, Errors | None]:
-    """Errors of every plain answer on the frames ``test``, from the frames ``train`` (``held`` to choose by)."""
-    found: dict[str, list[Errors]] = {
-        name: [] for name in ("rest", "mean_pose", "nearest", "ridge", "classical_rest", "classical_mean")
-    }
+    """Errors of every plain answer on the frames ``test``, from the frames ``train`` (``held`` to choose by); Hips given."""
+    found: dict[str, list[Errors]] = {name: [] for name, _ in ROWS}
     mean = training.mean_pose(samples, train) if len(train) else None
     model = baselines.fit_ridge(rig, samples, train, held[:: max(1, len(held) // 500)]) if len(train) else None
-    spaced = test[np.linspace(0, len(test) - 1, min(len(test), CLASSICAL_MOST)).round().astype(int)]
+    plain = LAYOUTS["reference"]
     for rows in chunks(test):
-        truth, _, targets = training.true_batch(rig, samples, rows)
-        found["rest"].append(errors_of(rig, baselines.rest(rig, targets), truth, targets))
+        targets, truth = training.asked(plain, rig, samples, rows)
+        answers = {"rest": baselines.rest(rig, targets)}
         if mean is not None and model is not None:
-            found["mean_pose"].append(errors_of(rig, baselines.with_root(mean, targets), truth, targets))
-            found["nearest"].append(errors_of(rig, baselines.nearest(rig, samples, train, targets)[0], truth, targets))
-            found["ridge"].append(errors_of(rig, baselines.ridge(rig, model, targets), truth, targets))
+            answers["mean_pose"] = baselines.with_root(mean, targets)
+            answers["nearest"] = baselines.nearest(rig, samples, train, targets)[0]
+            answers["ridge"] = baselines.ridge(rig, model, targets)
+        for name, rot in answers.items():
+            found[name].append(errors_of(rig, rot, targets, truth))
+    spaced = test[np.linspace(0, len(test) - 1, min(len(test), CLASSICAL_MOST)).round().astype(int)]
     for rows in chunks(spaced):
-        truth, _, targets = training.true_batch(rig, samples, rows)
-        solved = baselines.classical(rig, baselines.rest(rig, targets), targets)
-        found["classical_rest"].append(errors_of(rig, solved, truth, targets))
+        targets, truth = training.asked(plain, rig, samples, rows)
+        starts = {"classical_rest": baselines.rest(rig, targets)}
         if mean is not None:
-            solved = baselines.classical(rig, baselines.with_root(mean, targets), targets)
-            found["classical_mean"].append(errors_of(rig, solved, truth, targets))
+            starts["classical_mean"] = baselines.with_root(mean, targets)
+        for name, start in starts.items():
+            found[name].append(errors_of(rig, baselines.classical(rig, start, targets), targets, truth))
     return {name: join(parts) if parts else None for name, parts in found.items()}
 
 
@@ -363,11 +402,11 @@ def without_context(net: Network, samples: Samples, rows: np.ndarray) -> Errors:
     blind = np.concatenate([columns["ground"], columns["phase"], columns["task"]])
     out = []
     for part in chunks(rows):
-        truth, _, targets = training.true_batch(rig, samples, part)
+        targets, truth = training.asked(net.layout, rig, samples, part)
         inputs = features(net.layout, rig, targets)
         inputs[:, blind] = net.mean[blind]
         rot, shift = decode(net.layout, rig, forward(net, inputs), targets.root)
-        out.append(errors_of(rig, rot, truth, targets, shift))
+        out.append(errors_of(rig, rot, targets, truth, shift))
     return join(out)
 
 
@@ -413,6 +452,11 @@ def table(card: dict[str, Any]) -> list[str]:
     lines.append(_row("network + 3 exact steps", card["refined"]) + f"   {share:.1f} % with all targets within 1 mm")
     lines.append(_row("network, ground/phase/task zeroed", card["without_context"]))
     lines += [_row(label, card["baselines"][name]) for name, label in ROWS]
+    if "targets" in card:
+        lines += ["", "Fewer targets given, after 3 steps, beside the plain answers (Hips given to these):"]
+        for name, figures in card["targets"].items():
+            count, _, plain = name.removeprefix("given_").partition("_")
+            lines.append(_row(f"{count} of the targets, {plain.replace('_', ' ') or 'network'}", figures))
     return lines
 
 
@@ -421,4 +465,5 @@ def _row(label: str, figures: dict[str, Any] | None) -> str:
         return f"{label:<34}  (needs training frames in this data)"
     effector = figures["effector_mm"]
     numbers = (effector["mean"], effector["p95"], figures["mpjpe_mm"], figures["rotation_deg"])
-    return f"{label:<34}" + "".join(f"{n:10.2f}" for n in numbers)
+    hips = f"   hips {figures['hips_mm']:.1f} mm" if "hips_mm" in figures else ""
+    return f"{label:<34}" + "".join(f"{n:10.2f}" for n in numbers) + hips

@@ -18,7 +18,7 @@ import numpy as np
 from . import forward_kinematics as fk
 from . import losses, network, rotations
 from .config import Losses, Training
-from .context import LAYOUTS, Layout, Samples, Targets, decode, features, limb_lengths, targets_of
+from .context import LAYOUTS, Layout, Samples, Targets, decode, features, guess_root, limb_lengths, targets_of
 from .dataset import TRAIN, VALIDATION
 from .losses import Truth
 from .network import Network
@@ -306,7 +306,7 @@ def draw(
         targets = replace(targets, lengths=limb_lengths(skeleton, offsets))
     truth = Truth(turns, heads, None, offsets)
     if layout.free_root:
-        return with_hint(targets, truth, *random_hint(count, rng))
+        return with_hint(targets, truth, *random_hint(skeleton, targets, rng))
     return targets, truth
 
 
@@ -328,31 +328,53 @@ HINT_SHIFT = 0.25  # [leg lengths] spread of the Hips' hint in each axis
 HINT_TURN = 0.3  # [rad] spread of its heading and of its tilt
 
 
-def random_hint(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How far a hint of the Hips is from the truth: shift (3, N) [leg lengths], heading (N) [rad], tilt (3, N) [rad]."""
+def random_hint(
+    skeleton: Skeleton, targets: Targets, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Hints of the Hips: head (3, N) [leg lengths], heading (N) [rad] and rotation (3, 3, N), seen in the true root frame.
+
+    Half of them are the truth, shaken; the other half are guessed from the targets, where all are given.
+    """
+    count = targets.positions.shape[-1]
     strength = rng.random(count, dtype=np.float32)
-    shift = rng.standard_normal((3, count), dtype=np.float32) * HINT_SHIFT * strength
+    head = rng.standard_normal((3, count), dtype=np.float32) * HINT_SHIFT * strength
     heading = rng.standard_normal(count, dtype=np.float32) * HINT_TURN * strength
     tilt = rng.standard_normal((3, count), dtype=np.float32) * HINT_TURN * strength
-    return shift, heading, tilt
+    root = fk.compose_components(rotations.matrix_components(tilt), targets.root)
+    guess = rng.random(count) < 0.5
+    if targets.given is not None:
+        guess &= np.all(targets.given, axis=(0, 1))
+    guessed, turned = guess_root(skeleton, targets.positions, targets.turned)
+    upright = np.eye(3, dtype=np.float32)[:, :, None]
+    return np.where(guess, guessed, head), np.where(guess, turned, heading), np.where(guess, upright, root)
 
 
 def with_hint(
-    targets: Targets, truth: Truth, shift: np.ndarray, heading: np.ndarray, tilt: np.ndarray
+    targets: Targets, truth: Truth, head: np.ndarray, heading: np.ndarray, root: np.ndarray
 ) -> tuple[Targets, Truth]:
-    """Targets and truth seen from a hint that stands ``shift`` (3, N) from the true Hips, turned by ``heading`` (N) and ``tilt`` (3, N)."""
+    """Targets and truth seen from a hint of the Hips: its head (3, N), heading (N) and rotation without heading (3, 3, N)."""
     zero = np.zeros_like(heading)
     back = rotations.matrix_components(np.stack([zero, zero, -heading]))
-    positions = np.einsum("abn,ben->aen", back, targets.positions - shift[:, None])
-    heads = np.einsum("abn,bjn->ajn", back, truth.heads - shift[:, None])
+    positions = np.einsum("abn,ben->aen", back, targets.positions - head[:, None])
+    heads = np.einsum("abn,bjn->ajn", back, truth.heads - head[:, None])
     turned = np.einsum("abn,bcen->acen", back, targets.turned)
     turns = truth.turns.copy()
     turns[:, :, 0] = fk.compose_components(back, truth.turns[:, :, 0])
-    hint = fk.compose_components(rotations.matrix_components(tilt), targets.root)
     return (
-        replace(targets, positions=positions, turned=turned, root=hint),
+        replace(targets, positions=positions, turned=turned, root=root),
         replace(truth, turns=turns, heads=heads, shift=heads[:, 0]),
     )
+
+
+def asked(layout: Layout, skeleton: Skeleton, samples: Samples, rows: np.ndarray) -> tuple[Targets, Truth]:
+    """What a network of this layout is asked on the frames ``rows``, and the truth: with a free root, Hips guessed from the targets."""
+    posed, heads, targets = true_batch(skeleton, samples, rows)
+    truth = Truth(rotations.matrix_components(posed), heads)
+    if not layout.free_root:
+        return targets, truth
+    head, heading = guess_root(skeleton, targets.positions, targets.turned)
+    upright = np.repeat(np.eye(3, dtype=np.float32)[:, :, None], len(rows), axis=2)
+    return with_hint(targets, truth, head, heading, upright)
 
 
 def random_proportions(skeleton: Skeleton, spread: float, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -428,7 +450,7 @@ def error_of(net: Network, samples: Samples, rows: np.ndarray) -> float:
     """[m] mean effector distance of the network's poses on the frames ``rows``, without refinement."""
     total = 0.0
     for at in range(0, len(rows), CHUNK):
-        _, _, targets = true_batch(net.skeleton, samples, rows[at : at + CHUNK])
+        targets, _ = asked(net.layout, net.skeleton, samples, rows[at : at + CHUNK])
         rot, shift = predict(net, targets)
         total += float(effector_distances(net.skeleton, rot, targets, shift).mean(axis=0).sum())
     return total / len(rows)
