@@ -518,6 +518,23 @@ def test_mutated_and_truncated_messages_crash_nothing_and_allocate_little() -> N
     assert found["most_allocated_mib"] < 2
 
 
+def test_a_flood_of_costly_messages_is_worked_off_in_small_pieces(start, clock, rng, tmp_path: Path) -> None:
+    server = start(folder=tmp_path)
+    client = meet(server, clock, LEGS)
+    inputs, outputs = legs_rows(rng, 1)
+    client.train(np.concatenate([inputs[0], outputs[0]]))
+    for i in range(200):
+        client.control(p.SAVE if i % 2 else p.PAUSE)
+        client.predict(inputs[0])
+    answers: list[p.Message] = []
+    for _ in range(300):
+        answers += client.poll()
+        events = server.poll(clock.now)
+        assert sum(e.kind == "saved" for e in events) <= 4
+    assert sum(m.type == p.CONTROL for m in answers) == 200
+    assert answers[-1].type == p.PREDICT
+
+
 def test_endless_json_is_refused(start, clock) -> None:
     server = start()
     for text in (b"[" * 30000, b'{"rig":' * 4000, b'{"rig": NaN}', b"\xff\xfe", b'{"rig":1e999}', b"7" * 30000):

@@ -69,6 +69,8 @@ READ_BYTES = 65536  # a poll, of each client
 WAITING_BYTES = 65536  # of answers to one client; above it the client is sent away
 TRAIN_FRAMES = 16  # a poll, of each client: of more only the newest are learned
 PATIENCE = 5.0  # [s] to give the token and to read answers
+WORK = 128  # a poll, of each client, in the units of COSTS; the rest waits for the next poll
+COSTS = {HANDSHAKE: 64, CONTROL: 32}  # these may write a file; others cost 1, and 4 with a request answered before them
 MOST_CLIENTS = 16
 MOST_RIGS = 8  # in memory
 MOST_FILES = 64
@@ -257,9 +259,10 @@ class Server:
             return
         ended = False
         try:
-            data = client.socket.recv(READ_BYTES)
-            ended = not data
-            client.inbox += data
+            if len(client.inbox) < READ_BYTES:
+                data = client.socket.recv(READ_BYTES)
+                ended = not data
+                client.inbox += data
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:
@@ -280,7 +283,8 @@ class Server:
         """Act on everything that has come. Of waiting predictions, solves and many training frames the newest count."""
         newest: dict[int, Message] = {}
         frames: list[Message] = []
-        while client in self._clients and not client.closing:
+        work = 0
+        while work < WORK and client in self._clients and not client.closing:
             # asked anew for each message: a handshake changes what is allowed after it
             message = next(messages(client.inbox, self._limits(client)), None)
             if message is None:
@@ -291,6 +295,7 @@ class Server:
             elif message.type == TRAIN:
                 frames.append(message)
             else:  # these change what the others mean: keep the order
+                work += COSTS.get(message.type, 1) + 4 * bool(newest or frames)
                 self._flush(client, frames, newest, now)
                 self._guarded(client, message, now)
         self._flush(client, frames, newest, now)
