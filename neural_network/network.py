@@ -222,7 +222,9 @@ def load(path: str | os.PathLike[str]) -> Network:
             np.array(record["centres"], np.float32),
             about["meta"],
         )
-    except (KeyError, TypeError, IndexError, UnicodeDecodeError, json.JSONDecodeError, ValueError) as error:
+        if not isinstance(found.meta, dict):
+            raise ValueError(f"meta: expected a dictionary, got {type(found.meta).__name__}")
+    except (KeyError, TypeError, IndexError, OverflowError, ValueError) as error:
         raise ValueError(f"{path.name}: not a sound weights file: {error}") from None
     finite = all(np.isfinite(a).all() for a in (found.parameters, found.mean, found.deviation, found.centres))
     if not finite or np.any(found.deviation <= 0):
