@@ -11,6 +11,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -232,12 +233,22 @@ def _batched_rows(solver: Solver, poses: PoseSet, samples: Samples, seconds: flo
         ("solve_batch_poses_per_second", replace(goals, rotations=None), "3 steps, positions only"),
         ("solve_batch_orientations_poses_per_second", goals, "3 steps, with orientations"),
     ):
-        found = 1 / np.array(_times(lambda asked=asked: solver.solve_batch(asked), seconds))  # type: ignore[misc]
-        yield _row(name, found, MANY, "poses/s", f"solve_batch of {MANY}, {what}")
+        yield _row(
+            name,
+            _per_second(partial(solver.solve_batch, asked), seconds),
+            MANY,
+            "poses/s",
+            f"solve_batch of {MANY}, {what}",
+        )
 
 
 def _one(goals: Goals, i: int) -> Goals:
-    return Goals(**{name: None if value is None else value[i] for name, value in vars(goals).items()})
+    made: dict[str, Any] = {name: None if value is None else value[i] for name, value in vars(goals).items()}
+    return Goals(**made)
+
+
+def _per_second(call: Callable[[], Any], seconds: float) -> np.ndarray:
+    return 1 / np.array(_times(call, seconds))
 
 
 def _row(name: str, times: Any, scale: float, unit: str, sentence: str) -> Row:

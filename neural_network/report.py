@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import forward_kinematics as fk
-from . import refinement, tests, training
+from . import tests, training
 from .context import Samples, Targets
 from .dataset import PART_NAMES, TEST, PoseSet
 from .network import Network, parameter_count, sizes
@@ -96,22 +96,24 @@ def _look(net: Network, poses: PoseSet, samples: Samples) -> _Held | None:
         return None
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), FRAMES_MOST)).round().astype(int)]
     rig = net.skeleton
+    rig, metres = net.skeleton, net.skeleton.leg_length
     alone, exact = [], []
     for part in tests.chunks(rows):
-        _, _, targets = training.true_batch(rig, samples, part)
-        rot, shift = training.predict(net, targets)
-        alone.append(training.effector_distances(rig, rot, targets, shift))
-        wish = refinement.Wish(targets.positions, targets.turned)
-        done = refinement.refine(rig, rot, wish, tests.REFINE_STEPS, shift=shift, free_root=shift is not None)
-        exact.append(done.distance * rig.leg_length)
+        targets, truth = training.asked(net.layout, rig, samples, part)
+        alone.append(tests.predicted(net, targets, truth).effector)
+        exact.append(tests.refined_errors(net, targets, truth).effector)
     errors = np.concatenate(alone, axis=1)
     order = np.argsort(errors.mean(axis=0), kind="stable")
     drawn = order[np.round(np.array(PERCENTILES) / 100 * (len(rows) - 1)).astype(int)]
-    _, heads, targets = training.true_batch(rig, samples, rows[drawn])
-    found = _heads(net, targets)
-    metres = rig.leg_length
+    targets, truth = training.asked(net.layout, rig, samples, rows[drawn])
     return _Held(
-        rows, errors, np.concatenate(exact, axis=1), heads * metres, found * metres, targets.positions * metres, drawn
+        rows,
+        errors,
+        np.concatenate(exact, axis=1),
+        truth.heads * metres,
+        _heads(net, targets) * metres,
+        targets.positions * metres,
+        drawn,
     )
 
 
@@ -178,6 +180,10 @@ def _figures(card: dict[str, Any]) -> str:
         ("network, ground, phase and task zeroed", card.get("without_context"), "ours"),
         *((label, card["baselines"].get(name), "") for name, label in tests.ROWS),
     ]
+    for name, figures in card.get("targets", {}).items():  # given_1, given_1_mean_pose, ...
+        count, _, plain = name.removeprefix("given_").partition("_")
+        words = plain.replace("_", " ") or f"network + {tests.REFINE_STEPS} exact steps"
+        rows.append((f"{count} target{'s' * (count != '1')} given: {words}", figures, "" if plain else "ours"))
     out = []
     for label, figures, kind in rows:
         if figures is None:
@@ -193,6 +199,8 @@ def _figures(card: dict[str, Any]) -> str:
             figures["rotation_deg"],
         )
         cells = "".join(f"<td class=n>{number:,.2f}</td>" for number in numbers)
+        if "hips_mm" in figures:
+            label += f" (Hips off by {figures['hips_mm']:.1f} mm)"
         out.append(f'<tr class="{kind}"><th scope="row">{_text(label)}</th>{cells}</tr>')
     head = "<tr><th scope=col>Answer</th>" + "".join(
         f"<th scope=col class=n>{word}</th>"
