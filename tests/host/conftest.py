@@ -21,9 +21,10 @@ import pytest
 from conftest import REPO
 
 EXTENSION = "bl_ext.user_default.neural_ik"
-_USER = tempfile.mkdtemp(prefix="neural_ik_user_")
-os.environ["BLENDER_USER_RESOURCES"] = _USER  # read when bpy is first imported, so it cannot wait for a fixture
-atexit.register(shutil.rmtree, _USER, ignore_errors=True)
+if "bpy" not in sys.modules:  # else this is Blender itself, and the profile is for whoever started it to choose
+    _USER = tempfile.mkdtemp(prefix="neural_ik_user_")
+    os.environ["BLENDER_USER_RESOURCES"] = _USER  # read when bpy is first imported, so it cannot wait for a fixture
+    atexit.register(shutil.rmtree, _USER, ignore_errors=True)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -35,9 +36,8 @@ def builder() -> Path:
     """Blender's own command line for extensions, inside the module bpy."""
     import bpy
 
-    found = sorted(Path(bpy.utils.resource_path("LOCAL")).rglob("bl_pkg/cli/blender_ext.py"))
-    if not found:
-        found = sorted(Path(bpy.__file__).parent.rglob("bl_pkg/cli/blender_ext.py"))
+    folders = [Path(p) for p in bpy.utils.script_paths(subdir="addons_core")]
+    found = [path for f in folders if (path := f / "bl_pkg" / "cli" / "blender_ext.py").exists()]
     if not found:
         pytest.skip("this bpy comes without Blender's extension builder")
     return found[0]
@@ -62,9 +62,10 @@ def extension(built_zip: Path) -> Iterator[ModuleType]:
     import addon_utils
     import bpy
 
-    bpy.ops.extensions.package_install_files(
-        filepath=str(built_zip), repo="user_default", enable_on_install=True, overwrite=True
-    )
+    install = bpy.ops.extensions.package_install_files
+    install(filepath=str(built_zip), repo="user_default", enable_on_install=False, overwrite=True)
+    importlib.invalidate_caches()  # Python may have looked into the folder a moment before
+    addon_utils.enable(EXTENSION, default_set=True)
     assert addon_utils.check(EXTENSION) == (True, True)
     yield sys.modules[EXTENSION]
     addon_utils.disable(EXTENSION)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import addon_utils
 import bpy
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # Blender runs this file as a script
@@ -33,7 +35,9 @@ def install() -> Steps:
     """Install the zip as a user does, with a folder of its own, and open the tab."""
     bpy.context.preferences.view.show_splash = False
     bpy.context.preferences.view.show_developer_ui = True  # buttons tell their commands
-    bpy.ops.extensions.package_install_files(filepath=ZIP, repo="user_default", enable_on_install=True, overwrite=True)
+    bpy.ops.extensions.package_install_files(filepath=ZIP, repo="user_default", enable_on_install=False, overwrite=True)
+    importlib.invalidate_caches()  # Python may have looked into the folder a moment before
+    addon_utils.enable(EXTENSION, default_set=True)
     bpy.context.preferences.addons[EXTENSION].preferences.folder = tempfile.mkdtemp(prefix="neural_ik_")
     yield 0.3
     yield from open_tab()
@@ -132,8 +136,6 @@ def processes() -> list[str]:
 
 def interrupted() -> Steps:
     """Esc, undo, another file and disabling the extension in the middle of each job."""
-    import addon_utils
-
     yield from install()
     with inside():
         bpy.ops.neural_ik.add_demo_character()
