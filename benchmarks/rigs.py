@@ -666,6 +666,129 @@ grund floor
 """,
         ("a", "b"),
     )
+    out["synty"] = (
+        """
+Root floor
+ Hips hips =Hips
+  Spine_01 spine =Spine
+   Spine_02 spine1 =Spine1
+    Spine_03 spine2 =Spine2
+     Neck neck =NeckLower
+      Head head =Head
+       Eyebrows eye
+     Clavicle_* collar =Shoulder
+      Shoulder_* arm =Arm
+       Elbow_* elbow =ForeArm
+        Hand_* wrist =Hand
+         Thumb_01_* thumb
+         IndexFinger_01_* index
+         Finger_01_* middle
+  UpperLeg_* thigh =Thigh
+   LowerLeg_* knee =Shin
+    Ankle_* ankle =Foot
+     Ball_* toe =ToeBase
+      Toes_* toetip
+""",
+        ("L", "R"),
+    )
+    out["advanced skeleton"] = (
+        """
+Root_M hips =Hips
+ Hip_* thigh =Thigh
+  Knee_* knee =Shin
+   Ankle_* ankle =Foot
+    Toes_* toe =ToeBase
+     ToesEnd_* toetip
+ Spine1_M spine =Spine
+  Chest_M spine2 =Spine1
+   Neck_M neck =NeckLower
+    Head_M head =Head
+     Jaw_M jaw
+     Eye_* eye
+   Scapula_* collar =Shoulder
+    Shoulder_* arm =Arm
+     Elbow_* elbow =ForeArm
+      Wrist_* wrist =Hand
+       IndexFinger1_* index
+       MiddleFinger1_* middle
+       ThumbFinger1_* thumb
+""",
+        ("L", "R"),
+    )
+    out["kinect"] = (
+        """
+SpineBase hips =Hips
+ SpineMid spine1 =Spine
+  SpineShoulder spine2~neck~0.7 =Spine1
+   Neck neck =NeckLower
+    Head head =Head
+   Shoulder* arm =Arm
+    Elbow* elbow =ForeArm
+     Wrist* wrist =Hand
+      Hand* middle
+ Hip* thigh =Thigh
+  Knee* knee =Shin
+   Ankle* ankle =Foot
+    Foot* toe =ToeBase
+""",
+        words,
+    )
+    out["optitrack"] = (
+        """
+Hip hips =Hips
+ Ab spine =Spine
+  Chest spine1 =Spine1
+   Neck neck =NeckLower
+    Head head =Head
+   *Shoulder collar =Shoulder
+    *UArm arm =Arm
+     *FArm elbow =ForeArm
+      *Hand wrist =Hand
+ *Thigh thigh =Thigh
+  *Shin knee =Shin
+   *Foot ankle =Foot
+    *Toe toe =ToeBase
+""",
+        ("L", "R"),
+    )
+    out["roblox r15"] = (
+        """
+HumanoidRootPart hips
+ LowerTorso hips =Hips
+  UpperTorso spine =Spine
+   Head neck1 =Head
+   *UpperArm arm =Arm
+    *LowerArm elbow =ForeArm
+     *Hand wrist =Hand
+  *UpperLeg thigh =Thigh
+   *LowerLeg knee =Shin
+    *Foot ankle =Foot
+""",
+        words,
+    )
+    out["human ik"] = (out["mixamo"][0].replace("mixamorig:", "Character1_"), words)
+    out["3ds max cat"] = (
+        """
+CATRigPelvis hips =Hips
+ CATRigSpine1 spine =Spine
+  CATRigSpine2 spine1 =Spine1
+   CATRigRibcage spine2 =Spine2
+    CATRigNeck neck =NeckLower
+     CATRigHead head =Head
+    CATRig*ArmCollarbone collar =Shoulder
+     CATRig*Arm1 arm =Arm
+      CATRig*Arm2 elbow =ForeArm
+       CATRig*ArmPalm wrist =Hand
+        CATRig*ArmDigit11 thumb
+        CATRig*ArmDigit21 index
+        CATRig*ArmDigit31 middle
+ CATRig*Leg1 thigh =Thigh
+  CATRig*Leg2 knee =Shin
+   CATRig*LegAnkle ankle =Foot
+    CATRig*LegDigit11 toe =ToeBase
+""",
+        ("L", "R"),
+    )
     out["stylised, few bones"] = (
         """
 root floor

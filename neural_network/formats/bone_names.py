@@ -53,7 +53,9 @@ _PARTS = {
     Arm=0.8 ForeArm=0.2: arm brazo bras 腕
     ForeArm=1: forearm lowerarm loarm lowarm radius armlower fore unterarm
     ForeArm=0.9: elbow ひじ 肘 codo
-    Hand=1: hand wrist mano main 手首
+    Hand=1.2: wrist 手首
+    Hand=1: hand mano main
+    Hand=0.6: palm
     Thigh=1: thigh upleg upperleg femur legupper oberschenkel muslo
     Shin=0.7 Thigh=0.5: leg bein pierna 足
     Shin=1: shin calf lowerleg loleg lowleg tibia leglower unterschenkel
@@ -64,7 +66,7 @@ _PARTS = {
 """).items()
 }
 _REFUSED = _table("""
-    a finger: finger thumb index middle ring pinky pinkie little metacarpal carpal mid palm 指
+    a finger: finger thumb index middle ring pinky pinkie little metacarpal carpal mid digit 指
     a face bone: eye jaw tongue lip brow cheek nose ear teeth lid mouth face chin temple forehead hair beard facial bang
     a soft-body bone: breast bust boob pec pectoral buttock glute genital nipple
     clothing: skirt cape cloth sleeve belt strap ribbon coat hood
@@ -120,7 +122,7 @@ def _read(name: str, tokens: list[str], shared: set[str], count: Counter[str]) -
             rest = [rest[0][1:], *rest[1:]]
     joined = "".join(rest)
     side = sides.pop() if len(sides) == 1 else ""
-    refused = "a connector" if name.startswith("__") else _refusal(rest, joined)
+    refused = "a connector" if name.startswith("__") else _refusal(rest, joined, any(t.isdigit() for t in words))
     if side and "pelvis" in joined:
         refused = "a hip helper"
     parts = {} if refused else dict(_part_of(joined))
@@ -144,8 +146,12 @@ def _part_of(joined: str) -> dict[str, float]:
     )
 
 
-def _refusal(words: list[str], joined: str) -> str:
+def _refusal(words: list[str], joined: str, numbered: bool) -> str:
     found = [w for w in words if w in _REFUSED] or [w for w in _REFUSED if len(w) >= _LONG_ENOUGH and w in joined]
     if joined.startswith("neck"):  # Reallusion calls its neck bones NeckTwist
         found = [w for w in found if "twist" not in w]
+    if any(w in joined for w in ("spine", "neck", "leg", "foot", "toe")):  # SpineMid, LegDigit
+        found = [w for w in found if _REFUSED[w] != "a finger"]
+    if "palm" in words and numbered:  # Rigify's palm.01 belongs to a finger, 3ds Max CAT's ArmPalm is the hand
+        return "a finger"
     return _REFUSED[found[0]] if found else ""

@@ -180,13 +180,16 @@ def _score_picks(tree: Tree, chain: Sequence[int], other: Sequence[int], picks: 
     score -= 2.0 * sum(never_turns(tree, chain[i]) for i in (u, v))
     score += 4.0 * min(0.3, _bends(tree, chain[u], chain[v], chain[w]))
     score -= 8.0 * (_crooked(tree, chain[u : v + 1]) + _crooked(tree, chain[v : w + 1]))
-    score -= 0.02 * sum(picks)  # of several bones in one place, the first
+    score -= 0.05 * sum(picks)  # of several bones in one place, the first
     after = chain[u + 1] if u + 1 < len(chain) else chain[u]
     if arm:
         fingers = sum(tree.real[c] for c in tree.children[chain[w]])
         score += 0.5 * min(fingers, 3) if fingers >= 2 else 0.0
         split = next((i for i in range(v + 1, w) if sum(tree.real[c] for c in tree.children[chain[i]]) >= 2), w)
         score -= 1.5 * max(0, w - split - 1)  # a hand lies no further out than one bone after the thumb
+        score -= 3.0 * max(0.0, (total - along[w]) / whole - 0.6)  # fingers are shorter than that
+        if u < len(other):
+            score += 0.5 * max(-4.0, log_miss(_apart(tree, chain[u], other[u]) / whole, 0.6, 0.5))
         if u > 0 and along[u] > 0.02 * whole:
             score += 0.5 * log_miss(along[u] / whole, 0.18, 0.6)
             score += NAME_WEIGHT * max(name_score(tree.names[j], "Shoulder") for j in chain[:u])
@@ -194,8 +197,7 @@ def _score_picks(tree: Tree, chain: Sequence[int], other: Sequence[int], picks: 
             score -= 0.3
     else:
         if u < len(other):
-            apart = np.linalg.norm(tree.heads[chain[u]] - tree.heads[other[u]])
-            score -= 3.0 if apart < 0.04 * whole else 0.0
+            score -= 3.0 if _apart(tree, chain[u], other[u]) < 0.04 * whole else 0.0
         if tree.length[after] < 0.06 * whole and v > u + 1:
             score -= 1.5
         if u > 0:
@@ -262,6 +264,12 @@ def _bends(tree: Tree, above: int, at: int, below: int) -> float:
     across = np.linalg.norm(np.cross(a, b), axis=1)
     angle = np.arctan2(across, np.sum(a * b, axis=1))
     return float(np.std(angle))
+
+
+def _apart(tree: Tree, a: int, b: int) -> float:
+    """Distance of two bones' heads, the median over the frames, or at rest where there are none."""
+    poses = tree.poses[1:] if len(tree.poses) > 4 else tree.poses[:1]
+    return float(np.median(np.linalg.norm(poses[:, a] - poses[:, b], axis=1)))
 
 
 def _crooked(tree: Tree, line: Sequence[int]) -> float:

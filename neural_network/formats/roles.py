@@ -186,24 +186,32 @@ def _neck_and_head(tree: Tree, legs: Limb, arms: Limb, path: Sequence[int]) -> t
             return float(tree.length[c] + tree.reach[c]) / legs.size + 2 * max(said.get("Neck", 0), said.get("Head", 0))
 
         chain = [c for c in main_chain(tree, max(starts, key=worth)) if tree.real[c]]
-        chain = [c for i, c in enumerate(chain) if i == 0 or tree.length[c] > 1e-3 * legs.size]
+        chain = [c for i, c in enumerate(chain) if i == 0 or tree.length[c] > 0.02 * legs.size]
         scores = [_score_head(tree, legs, arms, chain, i) for i in range(len(chain))]
         best = int(np.argmax(scores))
         neck = [j for j in chain[:best] if not tree.names[j].refused]
         named = [j for j in path if "Neck" in tree.names[j].parts and "Trunk" not in tree.names[j].parts]
-        if not neck and not named and len(path) > 2 and _above_shoulders(tree, legs, arms, at) > -0.05:
+        if not neck and not named and len(path) > 2 and _above_shoulders(tree, legs, arms, at) > -0.1:
             named = [at]  # 3ds Max's Biped hangs the collar bones on the neck
         return named + neck, chain[best]
     return [], None
 
 
 def _above_shoulders(tree: Tree, legs: Limb, arms: Limb, j: int) -> float:
-    """Height of a bone's head above the shoulder joints, along the trunk, in leg lengths; the median of the poses."""
+    """Height of a bone's head above the shoulder joints, along the trunk, in trunk lengths; the median of the poses."""
     poses = tree.poses[1:] if len(tree.poses) > 4 else tree.poses[:1]
+    shoulders, up = _trunk(poses, legs, arms)
+    square = np.maximum(np.sum(up * up, axis=1), 1e-24)  # the trunk, from the thighs to the shoulders, squared
+    return float(np.median(np.sum((poses[:, j] - shoulders) * up, axis=1) / square))
+
+
+def _trunk(poses: np.ndarray, legs: Limb, arms: Limb) -> tuple[np.ndarray, np.ndarray]:
+    """The middle of the shoulders (K, 3), and the way up to it from the middle of the thighs (K, 3), never without length."""
     shoulders = np.mean([poses[:, b["Arm"]] for b in arms.bones], axis=0)
     up = shoulders - np.mean([poses[:, b["Thigh"]] for b in legs.bones], axis=0)
-    up = up / np.maximum(np.linalg.norm(up, axis=1, keepdims=True), 1e-12)
-    return float(np.median(np.sum((poses[:, j] - shoulders) * up, axis=1))) / legs.size
+    return shoulders, np.where(
+        np.linalg.norm(up, axis=1, keepdims=True) > 1e-3 * legs.size, up, [0, 0, 0.5 * legs.size]
+    )
 
 
 def _score_head(tree: Tree, legs: Limb, arms: Limb, chain: Sequence[int], i: int) -> float:
@@ -211,12 +219,16 @@ def _score_head(tree: Tree, legs: Limb, arms: Limb, chain: Sequence[int], i: int
     j = chain[i]
     height = _above_shoulders(tree, legs, arms, j)
     inner = sum(tree.real[c] for c in tree.children[j])
-    following = max((tree.length[c] for c in tree.children[j]), default=0.0) / legs.size
+    near = [c for c in tree.children[j] if tree.length[c] < 0.02 * legs.size]  # a face bone in the same place
+    onward = [*tree.children[j], *(k for c in near for k in tree.children[c])]
+    following = max((float(np.linalg.norm(tree.heads[c] - tree.heads[j])) for c in onward), default=0.0)
+    poses = tree.poses[1:] if len(tree.poses) > 4 else tree.poses[:1]
+    following /= float(np.median(np.linalg.norm(_trunk(poses, legs, arms)[1], axis=1)))
     score = NAME_WEIGHT * 1.5 * name_score(tree.names[j], "Head")
     if len(chain) > 1:
-        score += max(-6.0, -0.5 * ((height - 0.155) / 0.08) ** 2)
-        score += 0.5 * max(-4.0, log_miss(following, 0.17, 0.6)) if following > 0 else -0.3
-        score -= 0.5 if i == 0 else 0.15 * (i - 1)  # one neck bone is the rule
+        score += max(-6.0, -0.5 * ((height - 0.31) / 0.14) ** 2)
+        score += 0.5 * max(-4.0, log_miss(following, 0.27, 0.6)) if following > 0 else -0.3
+        score -= 0.5 if i == 0 else 0.18 * (i - 1)  # one neck bone is the rule
     return score + (1.5 if inner >= 2 else 0.0)
 
 
@@ -249,7 +261,7 @@ def _which_is_left(tree: Tree, names: Sequence[str], legs: Limb, arms: Limb, lim
         for j in limb.bones[k].values():
             said += {"Left": sign, "Right": -sign}.get(tree.names[j].side, 0.0)
     what = "arms" if limb is arms else "legs"
-    if abs(vote) > 0.02:
+    if abs(vote) > (0.02 if said else 0.004):  # a bend of a degree tells a side only where no name speaks against it
         if said and (vote > 0) != (said > 0):
             k = 0 if said > 0 else 1
             example = names[limb.bones[k][start]]
