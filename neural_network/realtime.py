@@ -25,6 +25,9 @@ from .skeleton import Skeleton
 if TYPE_CHECKING:
     from .solver import Goals
 
+ENOUGH = 1e-9
+"""Squared error [leg lengths, rad] at which an anchored solve stops early: 0.03 mm. Nobody sees the next step, and a drag waits for it."""
+
 _LEVI = np.zeros((3, 3, 3), np.float32)
 for _i, _j, _k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
     _LEVI[_i, _j, _k], _LEVI[_i, _k, _j] = -1, 1  # (v @ LEVI) is the matrix of v x
@@ -135,11 +138,13 @@ def refine_one(
     free_root: bool = False,
     normals: np.ndarray | None = None,
     inside: Callable[[np.ndarray], np.ndarray] | None = None,
+    enough: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """At most ``steps`` steps from own rotations ``turns`` (J, 3, 3) towards ``goals`` (E, 3) [leg lengths] and ``goal_turns`` (E, 3, 3).
 
     ``active`` (E, 2) bool says which positions and orientations count; ``normals`` (E, 3), where not zero, the only
-    direction that does; ``inside`` brings rotations into the joint limits after each step. Returns own rotations,
+    direction that does; ``inside`` brings rotations into the joint limits after each step; ``enough`` is the squared error
+    (leg lengths, radians) that needs no further step. Returns own rotations,
     poses (J, 4, 4) and the root's shift (3). Never worse than the start.
     """
     bones, moves = layout.bones, layout.moves
@@ -160,6 +165,8 @@ def refine_one(
     cost = _missing(pose, bones, shift, goals, goal_turns, normals, residual, rows)
     damping = 1.0
     for _ in range(steps):
+        if cost < enough:
+            break
         heads = pose[:, :3, 3]
         arm = heads.take(bones, axis=0)[:, None] - heads
         arm *= moves
@@ -289,6 +296,17 @@ class Memory:
     """(E, 3) [rad] orientations, root frame."""
 
 
+@dataclass(frozen=True)
+class Anchor:
+    """What a pose differs from the network's own answer, and what is remembered of that pose; made by :meth:`Machine.anchor`."""
+
+    memory: Memory
+    turns: np.ndarray
+    """(J, 3, 3) what each bone's own rotation has on its right."""
+    shift: np.ndarray
+    """(3) [leg lengths] likewise for the root of a network that moves it."""
+
+
 class Machine:
     """Everything about one network that a solve needs, laid out beforehand."""
 
@@ -337,9 +355,18 @@ class Machine:
         return np.einsum("i,ij->j", x, weights) + bias
 
     def solve(
-        self, goals: Goals, steps: int, limits: bool, free: bool, memory: Memory | None
+        self,
+        goals: Goals,
+        steps: int,
+        limits: bool,
+        free: bool,
+        memory: Memory | None,
+        anchor: Anchor | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Memory]:
-        """rot_local (J, 4), the Hips' head (3) [m], errors (E) [m] and the memory for the next pose, for checked goals."""
+        """rot_local (J, 4), the Hips' head (3) [m], errors (E) [m] and the memory for the next pose, for checked goals.
+
+        With an ``anchor`` the network's pose is changed by what the anchor holds before it is refined.
+        """
         rig, layout = self.rig, self.net.layout
         root = self.root_before @ _turn(*goals.root_rot.tolist()) @ self.root_after
         heading = _heading(root, memory)
@@ -385,6 +412,9 @@ class Machine:
             shift = outputs[3 * rig.count :].copy()
         else:
             turns[0] = hips
+        if anchor is not None:
+            turns = np.matmul(turns, anchor.turns)
+            shift = shift + anchor.shift
         inside = self._inside if limits else None
         if inside is not None:
             turns = inside(turns)
@@ -395,7 +425,10 @@ class Machine:
         aim, aim_turns = positions, turn_goals
         if weights is not None or turn_weights is not None:
             aim, aim_turns = self._partial(layout_plan, turns, shift, positions, turn_goals, weights, turn_weights)
-        turns, pose, shift = refine_one(layout_plan, turns, aim, aim_turns, steps, active, shift, free, normals, inside)
+        enough = 0.0 if anchor is None else ENOUGH
+        turns, pose, shift = refine_one(
+            layout_plan, turns, aim, aim_turns, steps, active, shift, free, normals, inside, enough
+        )
         ends = pose.take(self.bones, axis=0)
         reached = ends[:, :3, 3] + shift
         apart = reached - positions
@@ -418,6 +451,39 @@ class Machine:
         if memory is not None or weights is not None or logs is None:
             logs = rotations.axis_angle_from_matrix(ends[:, :3, :3])
         return out, root_pos, error, Memory(heading, reached, logs)
+
+    def anchor(self, goals: Goals, rot_local: np.ndarray) -> Anchor:
+        """What the pose ``rot_local`` (J, 4) differs from the network's answer to the checked ``goals`` that it fulfils."""
+        hips = self.root_before @ _turn(*goals.root_rot.tolist()) @ self.root_after
+        heading = _heading(hips, None)
+        cosine, sine = math.cos(heading), math.sin(heading)
+        unheading = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
+        turns = self._own(rot_local, unheading)
+        ends = forward_one(self.plans[False], turns.astype(np.float32))[self.bones]
+        memory = Memory(heading, ends[:, :3, 3], rotations.axis_angle_from_matrix(ends[:, :3, :3]))
+        out, root_pos, _, _ = self.solve(goals, 0, False, self.net.layout.free_root, memory)
+        frame = unheading @ self.axes
+        shift = (frame @ (goals.root_pos - root_pos) / self.length).astype(np.float32)
+        natural = self._own(out, unheading)
+        return Anchor(memory, np.matmul(natural.transpose(0, 2, 1), turns).astype(np.float32), shift)
+
+    def ends(self, goals: Goals, memory: Memory) -> tuple[np.ndarray, np.ndarray]:
+        """Positions (E, 3) [m] and rotations (E, 3) [rad] of the effectors that ``memory`` holds, in armature space."""
+        cosine, sine = math.cos(memory.heading), math.sin(memory.heading)
+        unheading = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
+        frame = unheading @ self.axes
+        core = rotations.matrix_from_axis_angle(memory.logs.astype(np.float64))
+        turned = frame.T @ core @ self.rig.basis[self.bones] @ self.rig.rest_arm[self.bones, :3, :3].transpose(0, 2, 1)
+        positions = goals.root_pos + (memory.positions @ frame) * self.length
+        return positions, rotations.axis_angle_from_matrix(turned)
+
+    def _own(self, rot_local: np.ndarray, unheading: np.ndarray) -> np.ndarray:
+        """rot_local (J, 4) as the own rotations (J, 3, 3) that refinement works on."""
+        core = np.matmul(self.home.transpose(0, 2, 1).astype(np.float64), rot_local[:, :, None])[:, :, 0]
+        turns = rotations.matrix_from_quaternion(core)
+        root = rotations.matrix_from_quaternion(rot_local[0])
+        turns[0] = unheading @ self.root_before @ root @ self.root_after
+        return turns
 
     def _frame_product(self, heading: float) -> np.ndarray:
         """(4, 4) that takes quaternions (N, 4), as rows, from armature axes into the root frame, from the left."""

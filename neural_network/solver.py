@@ -259,12 +259,18 @@ class Solver:
     # ------------------------------------------------------------------ one pose
 
     def _solve_one(
-        self, goals: Goals, steps: int, limits: bool, free_root: bool | None, memory: realtime.Memory | None
+        self,
+        goals: Goals,
+        steps: int,
+        limits: bool,
+        free_root: bool | None,
+        memory: realtime.Memory | None,
+        anchor: realtime.Anchor | None = None,
     ) -> tuple[Solution, realtime.Memory]:
         began = time.perf_counter()
         checked = _checked(goals, self.skeleton, many=False)
         free = self.net.layout.free_root if free_root is None else free_root
-        quaternions, root_pos, error, memory = self._one.solve(checked, steps, limits, free, memory)
+        quaternions, root_pos, error, memory = self._one.solve(checked, steps, limits, free, memory, anchor)
         return Solution(quaternions, root_pos, error, error < REACHED, steps, time.perf_counter() - began), memory
 
 
@@ -275,15 +281,39 @@ class Session:
         """A session of ``solver`` that has no pose yet."""
         self.solver = solver
         self._memory: realtime.Memory | None = None
+        self._anchor: realtime.Anchor | None = None
+
+    def anchor(self, goals: Goals, rot_local: np.ndarray) -> None:
+        """From now on build on a pose: ``goals`` that are its own give exactly it, others what the network changes about it.
+
+        ``rot_local`` (J, 3) [rad] is the pose whose effectors and Hips are at ``goals``. Answers then no longer depend on the
+        pose before, so that going back to old goals gives the old pose. Raises ValueError for wrong shapes, NaN and infinity.
+        """
+        rot = np.asarray(rot_local, np.float64)
+        if rot.shape != (self.solver.skeleton.count, 3) or not np.isfinite(rot).all():
+            raise ValueError(f"rot_local: expected finite ({self.solver.skeleton.count}, 3), got shape {rot.shape}")
+        checked = _checked(goals, self.solver.skeleton, many=False)
+        self._anchor = self.solver._one.anchor(checked, rotations.quaternion_from_axis_angle(rot))
 
     def solve(self, goals: Goals, steps: int = STEPS, limits: bool = False, free_root: bool | None = None) -> Solution:
-        """As :meth:`Solver.solve`, with the pose before in mind."""
-        solution, self._memory = self.solver._solve_one(goals, steps, limits, free_root, self._memory)
+        """As :meth:`Solver.solve`, with the pose before in mind, or the one it is anchored to."""
+        anchor = self._anchor
+        memory = self._memory if anchor is None else anchor.memory
+        solution, self._memory = self.solver._solve_one(goals, steps, limits, free_root, memory, anchor)
         return solution
 
+    def ends(self, goals: Goals) -> tuple[np.ndarray, np.ndarray]:
+        """Where the last answer, to ``goals``, put the effectors: positions (E, 3) [m] and rotations (E, 3) [rad], as Goals hold them.
+
+        Raises ValueError where nothing was solved yet.
+        """
+        if self._memory is None:
+            raise ValueError("nothing was solved yet: call solve first")
+        return self.solver._one.ends(goals, self._memory)
+
     def reset(self) -> None:
-        """Forget the pose before: after a cut, a teleport or another character."""
-        self._memory = None
+        """Forget the pose before, and any anchor: after a cut, a teleport or another character."""
+        self._memory = self._anchor = None
 
 
 def stack(goals: Goals | Sequence[Goals]) -> Goals:
