@@ -8,6 +8,7 @@ is a ValueError or OSError from below: one sentence, exit code 2. Ctrl-C is 130.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import math
 import os
@@ -38,6 +39,9 @@ DATA, WEIGHTS = SHIPPED / "training_data.npz", SHIPPED / "weights" / "best.npy"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a file name that the console cannot show must not stop a run
+            stream.reconfigure(errors="backslashreplace")
     parser = argparse.ArgumentParser(
         prog="python -m neural_network",
         description="Learn a character's own way of moving and solve full-body inverse kinematics with it.",

@@ -14,7 +14,7 @@ import multiprocessing
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -377,6 +377,9 @@ def import_file(path: Path, options: Options, part: Path) -> Row:
         row, arrays = Row(str(path), False, reason=_one_line(error)), {}
     except MemoryError:
         row, arrays = Row(str(path), False, reason=f"{path.name}: not enough memory for this file"), {}
+    except Exception as error:  # a bug, but hours of other files must not be lost to it: the row shows it
+        reason = f"{path.name}: {type(error).__name__}: {_one_line(error)} (a fault in this program, please report it)"
+        row, arrays = Row(str(path), False, reason=reason), {}
     members: dict[str, Any] = {"row": np.frombuffer(json.dumps(asdict(row)).encode(), np.uint8), **arrays}
     temporary = part.with_suffix(".new")
     with open(temporary, "wb") as out:
@@ -482,14 +485,15 @@ def run(
     folder = output.with_name(f".{output.name}.parts")
     folder.mkdir(exist_ok=True)
     parts = [folder / f"{_key(path, options)}.npz" for path in files]
-    rows: list[Row] = []
+    kept: list[tuple[Path, str, int]] = []
+    first = ""
     for n, (row, again) in enumerate(_rows(files, parts, options, jobs)):
-        rows.append(row)
+        first = first or row.reason
+        if row.kept:
+            kept.append((parts[n], row.path, len(row.clips)))
         yield Progress(n + 1, len(files), row, again)
-    kept = [(part, row) for part, row in zip(parts, rows, strict=True) if row.kept]
     if not kept:
         shutil.rmtree(folder, ignore_errors=True)
-        first = next((row.reason for row in rows if row.reason), "")
         raise ValueError(f"none of {len(files)} files gave a clip; the first reason: {first}")
     yield from _write_all(kept, output, options)
     shutil.rmtree(folder, ignore_errors=True)
@@ -628,8 +632,10 @@ class _Piece:
         return _pose_set(rig, own, self.up_axis, self.unit, self.name, self.fps)
 
 
-def _write_all(kept: Sequence[tuple[Path, Row]], output: Path, options: Options) -> Iterator[Written]:
-    pieces = [piece for part, row in kept for piece in _pieces(part, row)]
+def _write_all(kept: Sequence[tuple[Path, str, int]], output: Path, options: Options) -> Iterator[Written]:
+    """Write the clips of ``kept``, which are parts with their file's path and number of clips."""
+    known: dict[str, OwnPoses] = {}
+    pieces = [piece for part, path, clips in kept for piece in _pieces(part, path, clips, known)]
     groups = [pieces] if options.rig == "reference" else _by_skeleton(pieces)
     taken: set[str] = set()
     for group in groups:
@@ -648,14 +654,18 @@ def _write_all(kept: Sequence[tuple[Path, Row]], output: Path, options: Options)
         yield Written(str(path), rig.count, clips, frames, group[0].name)
 
 
-def _pieces(part: Path, row: Row) -> Iterator[_Piece]:
+def _pieces(part: Path, path: str, clips: int, known: dict[str, OwnPoses]) -> Iterator[_Piece]:
+    """The clips of a part; equal skeletons are kept once, in ``known``, as there may be thousands of clips."""
     with np.load(part, allow_pickle=False) as found:
-        for n in range(len(row.clips)):
+        for n in range(clips):
             about = json.loads(bytes(found[f"about{n}"]))
             frames = len(found[f"root_pos{n}"])
-            piece = _Piece(part, n, row.path, about["clip"], float(about["fps"]), frames)
+            piece = _Piece(part, n, path, about["clip"], float(about["fps"]), frames)
             if "names" in about:
-                own = OwnPoses(
+                shape = [found[f"{what}{n}"].tobytes().hex() for what in ("parents", "heads", "along")]
+                words = json.dumps([about["names"], about["effectors"], about["feet"], *shape])
+                key = hashlib.sha256(words.encode()).hexdigest()
+                own = known.get(key) or OwnPoses(
                     names=tuple(about["names"]),
                     parents=found[f"parents{n}"],
                     heads=found[f"heads{n}"],
@@ -665,6 +675,7 @@ def _pieces(part: Path, row: Row) -> Iterator[_Piece]:
                     effectors=tuple(about["effectors"]),
                     feet=tuple(about["feet"]),
                 )
+                known[key] = own
                 piece = replace(piece, up_axis=about["up_axis"], unit=float(about["unit"]), own=own)
             yield piece
 
@@ -676,21 +687,22 @@ def _by_skeleton(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
     agree, the up axis of most frames counts; among all that then agree in shape, the size of most frames.
     """
     agreed: list[_Piece] = []
-    for group in _grouped(pieces, [_shape(piece, np.eye(3)) for piece in pieces]):
+    for group in _grouped(pieces, lambda piece: _shape(piece, np.eye(3))):
         up_axis = _most([(piece.up_axis, piece.frames) for piece in group])
         agreed += [replace(piece, up_axis=up_axis) for piece in group]
     agreed.sort(key=lambda piece: (piece.source, piece.number))
     groups = []
-    for group in _grouped(agreed, [_shape(piece, _upright(piece.up_axis)) for piece in agreed]):
+    for group in _grouped(agreed, lambda piece: _shape(piece, _upright(piece.up_axis))):
         size = _most([(round(_size(piece) * piece.unit, 4), piece.frames) for piece in group])
         groups.append([replace(piece, unit=size / _size(piece)) for piece in group])
     return groups
 
 
-def _grouped(pieces: Sequence[_Piece], keys: Sequence[tuple[str, np.ndarray]]) -> list[list[_Piece]]:
+def _grouped(pieces: Sequence[_Piece], shape_of: Callable[[_Piece], tuple[str, np.ndarray]]) -> list[list[_Piece]]:
     """Pieces whose names are equal and whose shapes differ by less than a five-hundredth of their size, in order."""
     groups: list[tuple[str, np.ndarray, list[_Piece]]] = []
-    for piece, (names, shape) in zip(pieces, keys, strict=True):
+    for piece in pieces:
+        names, shape = shape_of(piece)
         for known, reference_shape, group in groups:
             if known == names and np.abs(shape - reference_shape).max() < 0.002:
                 group.append(piece)
