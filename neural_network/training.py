@@ -114,7 +114,8 @@ def train(
     history = state.history
     groups = limb_groups(skeleton)
     held = held[np.linspace(0, len(held) - 1, min(len(held), VALIDATION_MOST)).round().astype(int)]
-    fk_off = False
+    measured = [value for value, _ in history if value > 0]  # epochs without the FK term read 0
+    fk_off = bool(measured) and measured[-1] ** 2 < config.fk_off_below
     scratch, scratch2 = np.empty_like(parameters), np.empty_like(parameters)
     began = time.process_time() - state.spent
 
@@ -162,11 +163,7 @@ def train(
         spent = time.process_time() - began
         history = (*history, (mean_fk, validation))
         state = State(
-            parameters,
-            average,
-            first,
-            second,
-            best,
+            *(a.copy() for a in (parameters, average, first, second, best)),
             step,
             epoch,
             best_epoch,
@@ -291,7 +288,16 @@ def draw(
         swap = np.flatnonzero(rng.random(count) < config.mix)
         donors = rows[rng.integers(0, len(rows), len(swap))]
         phase[swap], task[swap] = samples.phase[donors], samples.task[donors]
+    if config.mix:
+        swap = np.flatnonzero(rng.random(count) < config.root_mix)
+        rot[swap, 0] = samples.rot[rows[rng.integers(0, len(rows), len(swap))], 0]
     posed = components(rot)
+    if config.root_tilt and config.mix:
+        tilt = rng.standard_normal((3, count), dtype=np.float32) * (
+            rng.random(count, dtype=np.float32) ** 2 * np.float32(config.root_tilt)
+        )
+        turned_root = fk.compose_components(rotations.matrix_components(tilt), rotations.matrix_components(posed[:, 0]))
+        posed[:, 0] = rotations.axis_angle_components(turned_root)
     if config.joint_noise and config.mix:
         strength = rng.random(count, dtype=np.float32) * np.float32(config.joint_noise / np.sqrt(3))
         posed[:, 1:] += rng.standard_normal((3, skeleton.count - 1, count), dtype=np.float32) * strength

@@ -50,8 +50,8 @@ def problem(
     targets = met_by(rig, truth, grounded)
     if LAYOUTS[layout].free_root:
         outputs = np.concatenate([outputs, rng.normal(size=(count, 3))], axis=1)
-        shift, heading, tilt = (0.3 * rng.normal(size=s) for s in ((3, count), count, (3, count)))
-        targets, truth = training.with_hint(targets, truth, shift, heading, tilt)
+        targets = replace(targets, root=rotations.matrix_components(rng.normal(size=(3, count))))
+        truth = replace(truth, shift=rng.normal(size=(3, count)))
     return outputs, targets, truth
 
 
