@@ -68,8 +68,7 @@ def test_every_family_is_understood_in_any_rest_pose_facing_and_unit(family: str
     rig = RIGS[family]
     poses = {
         "T-pose": rig,
-        "A-pose": a_pose(rig, 50),
-        "facing +X": turned(rig, 90),
+        "A-pose, facing +X": turned(a_pose(rig, 50), 90),
         "facing +Y, inches": turned(a_pose(rig, 30), 180, unit=39.4),
         "Y up, centimetres": turned(rig, y_up=True, unit=100),
         "long legs": proportioned(rig, legs=1.2, arms=0.9),
@@ -273,7 +272,7 @@ def test_mirroring_twice_gives_the_same_roles() -> None:
 
 @pytest.mark.parametrize(("names", "least"), [("true", 0.99), ("random", 0.95), ("swapped", 0.99)])
 def test_motion_capture_files_are_understood(mocap: Path, names: str, least: float) -> None:
-    table = score_truth(mocap, names, files_each=3)
+    table = score_truth(mocap, names, files_each=2)
     assert table
     assert all(row.understood == row.files for row in table)
     assert sum(row.right for row in table) >= least * sum(row.count for row in table)

@@ -21,6 +21,7 @@ LEG = ("Thigh", "Shin", "Foot", "ToeBase")
 _PAIR = 0.2  # mirrored limbs differ by less than this share in length
 _UNLIKE = 0.1  # mirrored limbs have their joints in the same places, but for this share of their length
 _SHORTEST_LIMB = 0.12  # of the body's reach
+_HOPELESS = -12.0  # a reading this unlikely by lengths and names need not be looked at in the poses
 _CHAIN = 12  # bones of a limb looked at
 NAME_WEIGHT = 2.0
 _UPRIGHT = np.radians(50)  # a trunk that leans more than this away from the legs' line, in most poses, is no human's
@@ -178,6 +179,8 @@ def _score_picks(tree: Tree, chain: Sequence[int], other: Sequence[int], picks: 
     score = log_miss(upper / lower, 1.0 if arm else 0.92, 0.3) + log_miss(whole / total, 0.75, 0.3)
     score += NAME_WEIGHT * sum(name_score(tree.names[chain[i]], part) for i, part in zip(picks, parts, strict=True))
     score -= 2.0 * sum(never_turns(tree, chain[i]) for i in (u, v))
+    if score < _HOPELESS:
+        return score
     score += 4.0 * min(0.3, _bends(tree, chain[u], chain[v], chain[w]))
     score -= 8.0 * (_crooked(tree, chain[u : v + 1]) + _crooked(tree, chain[v : w + 1]))
     score -= 0.05 * sum(picks)  # of several bones in one place, the first
