@@ -140,11 +140,15 @@ def run_import(args: argparse.Namespace) -> int:
     )
     importing.check(options)
     files = importing.find_files(paths)
+    others = importing.passed_over(paths)
     say = sys.stderr if args.json == "-" else sys.stdout
     lines = None
     if args.json not in (None, "-"):
         Path(args.json).parent.mkdir(parents=True, exist_ok=True)
         lines = open(args.json, "w", encoding="utf-8", newline="\n")  # noqa: SIM115 - closed below
+    if others:
+        kinds = ", ".join(sorted({path.suffix.lower() for path in others}))
+        print(f"{len(others)} files of other kinds ({kinds}) are passed over: import them in Blender", file=say)
     try:
         return _import_files(files, args.output, options, args.jobs, say, sys.stdout if args.json == "-" else lines)
     finally:
@@ -172,7 +176,7 @@ def _import_files(
                 print(json.dumps(_row_json(event.row)), file=rows_to, flush=True)
     finally:
         if done:
-            for line in _summary(done, again):
+            for line in _summary(done, again, len(files)):
                 print(line, file=say)
     for file in written:
         print(f"{file.path}: {file.clips} clips, {file.frames} frames, {file.joints} bones", file=say)
@@ -209,11 +213,13 @@ def _row_json(row: importing.Row) -> dict[str, object]:
     return {"path": row.path, "status": "read" if row.read else "refused", **asdict(row)}
 
 
-def _summary(rows: list[importing.Row], again: int) -> list[str]:
-    """What was read, and what was left out and why."""
+def _summary(rows: list[importing.Row], again: int, files: int) -> list[str]:
+    """What was read, and what was left out and why; ``files`` were to be read."""
     read = [row for row in rows if row.read]
     used, kept = sum(row.frames for row in read), sum(row.kept for row in read)
     lines = ["", f"read {len(read)} of {len(rows)} files, {kept} frames kept of {used}"]
+    if len(rows) < files:
+        lines.append(f"stopped before {files - len(rows)} files; the same command goes on from here")
     if again:
         lines.append(f"{again} of them were ready from an earlier run")
     for what, count in (

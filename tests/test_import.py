@@ -338,9 +338,11 @@ def test_a_killed_command_leaves_no_output_and_is_taken_up_again(tmp_path: Path)
 def test_the_command_prints_a_table_a_summary_and_json_rows(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "01_mixed_rotation_orders.bvh", "26_nan_and_inf.bvh")
     (folder / "empty.bvh").write_bytes(b"")
+    (folder / "hero.FBX").write_bytes(b"")
     done = run_cli("-m", "neural_network", "import", folder, "-o", tmp_path / "d.npz", "--json", tmp_path / "rows.json")
     assert done.returncode == 0, done.stderr
     assert "read 2 of 3 files" in done.stdout
+    assert "1 files of other kinds (.fbx)" in done.stdout
     assert "empty.bvh: " in done.stdout
     rows = [json.loads(line) for line in (tmp_path / "rows.json").read_text().splitlines()]
     assert [row["status"] for row in rows] == ["read", "read", "refused"]

@@ -160,6 +160,17 @@ def find_files(paths: Sequence[str | Path]) -> list[Path]:
     return sorted(found.values())
 
 
+def passed_over(folders: Sequence[str | Path]) -> list[Path]:
+    """Files below ``folders`` that hold motion only Blender can read, sorted; ``find_files`` leaves them out."""
+    return sorted(
+        Path(folder) / name
+        for given in map(Path, folders)
+        for folder, _, names in os.walk(given)
+        for name in names
+        if name.lower().endswith(BY_BLENDER)
+    )
+
+
 def read_clip(
     path: str | Path, *, up_axis: str | None = None, unit: float | None = None, fps: float | None = None
 ) -> Clip:
