@@ -50,6 +50,8 @@ class Training:
     seed: int = 0  # of weights, order and augmentation; the split has its own use of it
     augment: int = 2  # presentations of each pose an epoch (the reference share)
     mix: float = 0.5  # probability with which each limb is taken from another training pose (pose-mix)
+    root_mix: float = 0.0
+    root_tilt: float = 0.0
     joint_noise: float = 0.1  # [rad] upper bound of the joint noise of pose-mix
     max_frames: int = 0  # train on at most this many evenly spaced frames; 0: all
     time_limit: float = 0.0  # [CPU s] for one training; 0: none. The cosine schedule then follows the time

@@ -30,6 +30,8 @@ class Layout:
     """Two 0/1 inputs for each effector: position given, orientation given; what is not given reads 0."""
     free_root: bool = False
     """The Hips given are a hint: the network says where they are (3 more outputs) and how they are turned."""
+    hips_frame: bool = True
+    """Targets are seen from the Hips' own axes instead of the upright root frame: a body upside down is then nothing new."""
     lengths: bool = False
     """The body's own limb lengths are inputs, two an effector, so that one network serves many proportions."""
 
@@ -67,7 +69,8 @@ class Layout:
 LAYOUTS = {
     layout.name: layout
     for layout in (
-        Layout("reference"),
+        Layout("reference", hips_frame=False),
+        Layout("hips"),
         Layout("positions", orientations=False),
         Layout("masked", mask=True),
         Layout("free", mask=True, free_root=True),
@@ -262,7 +265,12 @@ def guess_root(skeleton: Skeleton, positions: np.ndarray, turned: np.ndarray | N
 
 def features(layout: Layout, skeleton: Skeleton, targets: Targets) -> np.ndarray:
     """The inputs (N, layout.input_count) for ``targets``, in the order targets, root, ground, phase, task, mask, lengths."""
-    positions = targets.positions
+    positions, turned = targets.positions, targets.turned
+    if layout.hips_frame:
+        back = targets.root.swapaxes(0, 1)[:, :, None]
+        positions = back[:, 0] * positions[0] + back[:, 1] * positions[1] + back[:, 2] * positions[2]
+        if layout.orientations:
+            turned = fk.compose_components(np.broadcast_to(back, turned.shape), turned)
     count = positions.shape[-1]
     effectors, feet = len(skeleton.effectors), len(skeleton.feet)
     width = 6 if layout.orientations else 3
@@ -270,7 +278,7 @@ def features(layout: Layout, skeleton: Skeleton, targets: Targets) -> np.ndarray
     block = out[: width * effectors].reshape(effectors, width, count)
     block[:, :3] = positions.swapaxes(0, 1)
     if layout.orientations:
-        block[:, 3:] = rotations.axis_angle_components(targets.turned).swapaxes(0, 1)
+        block[:, 3:] = rotations.axis_angle_components(turned).swapaxes(0, 1)
     at = width * effectors
     out[at : at + 3] = -targets.root[:, 1]  # the rest faces -Y
     out[at + 3 : at + 6] = targets.root[:, 2]

@@ -292,8 +292,8 @@ class Memory:
     """[rad]"""
     positions: np.ndarray
     """(E, 3) [leg lengths], root frame."""
-    logs: np.ndarray
-    """(E, 3) [rad] orientations, root frame."""
+    turns: np.ndarray
+    """(E, 3, 3) orientations, root frame."""
 
 
 @dataclass(frozen=True)
@@ -376,16 +376,12 @@ class Machine:
         hips = unheading @ root
         positions = (((goals.positions - goals.root_pos) @ frame.T) / self.length).astype(np.float32)
         effectors = len(positions)
-        turn_goals = logs = None
+        turn_goals = None
         if goals.rotations is not None:
             q = quaternions(goals.rotations)
             if not self.right_plain:
                 q = np.matmul(q[:, None, :], self.right)[:, 0]
             q = q @ self._frame_product(heading)
-            if q[:, 0].min() < 0:
-                q[q[:, 0] < 0] *= -1
-            lean = np.sqrt(np.einsum("nc,nc->n", q[:, 1:], q[:, 1:])) + 1e-30
-            logs = (q[:, 1:] * (2 * np.arctan2(lean, q[:, 0]) / lean)[:, None]).astype(np.float32)
             turn_goals = matrices(q.astype(np.float32))
 
         weights, turn_weights = goals.weights, goals.orientation_weights
@@ -403,7 +399,7 @@ class Machine:
             elif goals.orientation_weights is None and weights is not None:
                 active[:, 1] = active[:, 0]
         ground = float((goals.root_pos @ self.axes[2]) - goals.ground) / self.length
-        outputs = self._answer(goals, positions, logs, turn_goals, hips, ground, active, memory)
+        outputs = self._answer(goals, positions, turn_goals, hips, ground, active, memory)
         rot = outputs[: 3 * rig.count].reshape(-1, 3)
         turns = matrices(quaternions(rot))
         shift = np.zeros(3, np.float32)
@@ -448,9 +444,7 @@ class Machine:
             out[0] = _quaternion(*goals.root_rot.tolist())
         if out[:, 0].min() < 0:
             out[out[:, 0] < 0] *= -1
-        if memory is not None or weights is not None or logs is None:
-            logs = rotations.axis_angle_from_matrix(ends[:, :3, :3])
-        return out, root_pos, error, Memory(heading, reached, logs)
+        return out, root_pos, error, Memory(heading, reached, ends[:, :3, :3])
 
     def anchor(self, goals: Goals, rot_local: np.ndarray) -> Anchor:
         """What the pose ``rot_local`` (J, 4) differs from the network's answer to the checked ``goals`` that it fulfils."""
@@ -460,7 +454,7 @@ class Machine:
         unheading = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
         turns = self._own(rot_local, unheading)
         ends = forward_one(self.plans[False], turns.astype(np.float32))[self.bones]
-        memory = Memory(heading, ends[:, :3, 3], rotations.axis_angle_from_matrix(ends[:, :3, :3]))
+        memory = Memory(heading, ends[:, :3, 3], ends[:, :3, :3])
         out, root_pos, _, _ = self.solve(goals, 0, False, self.net.layout.free_root, memory)
         frame = unheading @ self.axes
         shift = (frame @ (goals.root_pos - root_pos) / self.length).astype(np.float32)
@@ -472,8 +466,12 @@ class Machine:
         cosine, sine = math.cos(memory.heading), math.sin(memory.heading)
         unheading = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
         frame = unheading @ self.axes
-        core = rotations.matrix_from_axis_angle(memory.logs.astype(np.float64))
-        turned = frame.T @ core @ self.rig.basis[self.bones] @ self.rig.rest_arm[self.bones, :3, :3].transpose(0, 2, 1)
+        turned = (
+            frame.T
+            @ memory.turns.astype(np.float64)
+            @ self.rig.basis[self.bones]
+            @ self.rig.rest_arm[self.bones, :3, :3].transpose(0, 2, 1)
+        )
         positions = goals.root_pos + (memory.positions @ frame) * self.length
         return positions, rotations.axis_angle_from_matrix(turned)
 
@@ -495,7 +493,6 @@ class Machine:
         self,
         goals: Goals,
         positions: np.ndarray,
-        logs: np.ndarray | None,
         turn_goals: np.ndarray | None,
         hips: np.ndarray,
         ground: float,
@@ -505,54 +502,56 @@ class Machine:
         """The network's outputs; what is not given is guessed from the pose before, or else from the pose a first guess led to."""
         layout = self.net.layout
         asked = None if active is None else active[:, : self.width // 3]
-        if asked is None or np.all(asked):
-            return self.network(self._fill(goals, positions, logs, turn_goals, hips, ground, None))
-        if layout.mask:
-            return self.network(self._fill(goals, positions, logs, turn_goals, hips, ground, active))
+        if asked is None or layout.mask or np.all(asked):
+            return self.network(self._fill(goals, positions, turn_goals, hips, ground, active))
         assert active is not None
-        mean = self.net.mean[: self.width * len(positions)].reshape(-1, self.width)
-        known = positions.copy()
-        known_logs = np.zeros_like(positions) if logs is None else logs.copy()
         free, loose = ~active[:, 0], ~active[:, 1]
-        known[free] = memory.positions[free] if memory is not None else mean[free, :3]
+        known, known_turns = positions.copy(), np.tile(_EYE, (len(positions), 1, 1))
+        if turn_goals is not None:
+            known_turns[:] = turn_goals
+        if memory is not None:
+            known[free], known_turns[loose] = memory.positions[free], memory.turns[loose]
+            return self.network(self._fill(goals, known, known_turns, hips, ground, None))
+        mean = self.net.mean[: self.width * len(positions)].reshape(-1, self.width)
+        seen = hips if layout.hips_frame else _EYE
+        known[free] = mean[free, :3] @ seen.T
         if self.width == 6:
-            known_logs[loose] = memory.logs[loose] if memory is not None else mean[loose, 3:]
-        outputs = self.network(self._fill(goals, known, known_logs, None, hips, ground, None))
-        if memory is None:
-            turns = matrices(quaternions(outputs[: 3 * self.rig.count].reshape(-1, 3)))
-            turns[0] = hips
-            ends = forward_one(self.plans[False], turns)[self.bones]
-            known[free] = ends[free, :3, 3]
-            known_logs[loose] = rotations.axis_angle_from_matrix(ends[loose, :3, :3])
-            outputs = self.network(self._fill(goals, known, known_logs, None, hips, ground, None))
-        return outputs
+            known_turns[loose] = np.matmul(seen, matrices(quaternions(mean[loose, 3:])))
+        outputs = self.network(self._fill(goals, known, known_turns, hips, ground, None))
+        turns = matrices(quaternions(outputs[: 3 * self.rig.count].reshape(-1, 3)))
+        turns[0] = hips
+        ends = forward_one(self.plans[False], turns)[self.bones]
+        known[free], known_turns[loose] = ends[free, :3, 3], ends[loose, :3, :3]
+        return self.network(self._fill(goals, known, known_turns, hips, ground, None))
 
     def _fill(
         self,
         goals: Goals,
         positions: np.ndarray,
-        logs: np.ndarray | None,
-        turn_goals: np.ndarray | None,
+        turned: np.ndarray | None,
         hips: np.ndarray,
         ground: float,
         active: np.ndarray | None,
     ) -> np.ndarray:
-        """The inputs of one pose, in the order of context.features."""
-        x = self.inputs
+        """The inputs of one pose, in the order of context.features; ``turned`` (E, 3, 3), ``active`` (E, 2) for layouts with a mask."""
+        x, layout = self.inputs, self.net.layout
         effectors = len(positions)
         block = x[: self.width * effectors].reshape(effectors, self.width)
-        block[:, :3] = positions
+        block[:, :3] = positions @ hips if layout.hips_frame else positions
         if self.width == 6:
-            block[:, 3:] = 0 if logs is None else logs
+            if turned is None:
+                block[:, 3:] = 0
+            else:
+                q = quaternions_of(np.matmul(hips.T, turned) if layout.hips_frame else turned)
+                lean = np.sqrt(np.maximum(np.einsum("nc,nc->n", q[:, 1:], q[:, 1:]), 1e-20))
+                np.multiply(q[:, 1:], (2 * np.arctan2(lean, q[:, 0]) / lean)[:, None], out=block[:, 3:])
         at = self.width * effectors
         x[at : at + 3] = -hips[:, 1]
         x[at + 3 : at + 6] = hips[:, 2]
         at += 6
-        if turn_goals is None:
-            turn_goals = matrices(quaternions(np.zeros_like(positions) if logs is None else logs))
         for k, foot in enumerate(self.feet):
             z = float(positions[foot, 2])
-            a, b, c = turn_goals[foot, 2].tolist()
+            a, b, c = (0.0, 0.0, 1.0) if turned is None else turned[foot, 2].tolist()
             (u, v, w), (ankle, toe) = self.arm[k], self.foot_rest[k]
             height = min(z - ankle, z + a * u + b * v + c * w - toe) + ground
             grounded = height < self.near if goals.grounded is None else goals.grounded[k]
@@ -561,10 +560,8 @@ class Machine:
             x[at : at + 6] = (height * known, 0, 0, 1, grounded * known, desired * known)
             at += 6
         x[at], x[at + 1] = goals.phase, goals.task
-        if self.net.layout.mask:
+        if layout.mask:
             given = np.ones((effectors, 2), np.float32) if active is None else active.astype(np.float32)
-            if logs is None:
-                given[:, 1] = 0
             x[at + 2 : at + 2 + 2 * effectors] = given.ravel()
             block[:, :3] *= given[:, :1]
             block[:, 3:] *= given[:, 1:]

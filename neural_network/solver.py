@@ -206,10 +206,15 @@ class Solver:
             return training.predict(net, targets)
         width, count = 6 if net.layout.orientations else 3, targets.positions.shape[-1]
         mean = net.mean[: width * len(self.effectors)].reshape(-1, width).T
-        positions = np.broadcast_to(mean[:3, :, None], (*mean[:3].shape, count))
-        turned = targets.turned
-        if width == 6:
-            turned = np.repeat(rotations.matrix_components(mean[3:])[..., None], count, axis=-1)
+        positions = np.repeat(mean[:3, :, None], count, axis=-1)
+        turned = (
+            np.repeat(rotations.matrix_components(mean[3:])[..., None], count, axis=-1)
+            if width == 6
+            else targets.turned
+        )
+        if net.layout.hips_frame:
+            positions = np.einsum("abn,ben->aen", targets.root, positions)
+            turned = np.einsum("abn,bcen->acen", targets.root, turned) if width == 6 else turned
         for again in (True, False):
             positions = np.where(given[0] > 0, targets.positions, positions)
             turned = np.where(given[1] > 0, targets.turned, turned)

@@ -288,7 +288,16 @@ def draw(
         swap = np.flatnonzero(rng.random(count) < config.mix)
         donors = rows[rng.integers(0, len(rows), len(swap))]
         phase[swap], task[swap] = samples.phase[donors], samples.task[donors]
+    if config.mix:
+        swap = np.flatnonzero(rng.random(count) < config.root_mix)
+        rot[swap, 0] = samples.rot[rows[rng.integers(0, len(rows), len(swap))], 0]
     posed = components(rot)
+    if config.root_tilt and config.mix:
+        tilt = rng.standard_normal((3, count), dtype=np.float32) * (
+            rng.random(count, dtype=np.float32) ** 2 * np.float32(config.root_tilt)
+        )
+        turned_root = fk.compose_components(rotations.matrix_components(tilt), rotations.matrix_components(posed[:, 0]))
+        posed[:, 0] = rotations.axis_angle_components(turned_root)
     if config.joint_noise and config.mix:
         strength = rng.random(count, dtype=np.float32) * np.float32(config.joint_noise / np.sqrt(3))
         posed[:, 1:] += rng.standard_normal((3, skeleton.count - 1, count), dtype=np.float32) * strength
