@@ -10,6 +10,7 @@ Exit codes: 0 trained and every test passed, 1 trained but a test failed, 2 bad 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -46,7 +47,11 @@ BESIDE_SHARE = 0.4  # of the epochs go into the second network that shows what a
 
 
 class Cancelled(Exception):
-    """The user asked to stop; everything worth keeping has been kept."""
+    """The user asked to stop; everything worth keeping has been kept. ``saved``: the weights on disk are of this run."""
+
+    def __init__(self, sentence: str, saved: bool = False) -> None:
+        super().__init__(sentence)
+        self.saved = saved
 
 
 def parser() -> argparse.ArgumentParser:
@@ -137,7 +142,7 @@ def parser() -> argparse.ArgumentParser:
         "--holdout", type=float, default=dataset.SPLIT_SHARE, help="share held out for test, and again for validation"
     )
     held.add_argument(
-        "--folds", type=int, metavar="K", help="cross-validate over K folds of whole clips, then fit on all"
+        "--folds", type=_positive(int), metavar="K", help="cross-validate over K folds of whole clips, then fit on all"
     )
     held.add_argument(
         "--no-beside", action="store_true", help="skip the second, shorter training that shows the clip split's figure"
@@ -177,20 +182,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run(args, say)
     except Cancelled as stop:
         print(stop, flush=True)
-        return 130
+        record: dict[str, Any] = {"done": True, "exit": 130, "weights": str(args.weights), "saved": stop.saved}
     except KeyboardInterrupt:
         print("Stopped at once; the weights on disk are as they were.", flush=True)
-        return 130
+        record = {"done": True, "exit": 130, "weights": str(args.weights), "saved": False}
     except (ValueError, OSError) as error:
         print(f"standalone_trainer.py: {error}", file=sys.stderr, flush=True)
-        _progress(args.progress, {"done": True, "exit": 2, "error": str(error)})
-        return 2
+        record = {"done": True, "exit": 2, "error": str(error)}
+    with contextlib.suppress(OSError):  # it may be the very file that cannot be written
+        _progress(args.progress, record)
+    return int(record["exit"])
 
 
 def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Load, train, save, test and report, as the arguments say; returns the exit code."""
     if args.report is not None:
         report.check()  # before the work, not after it
+    if args.folds and args.resume:
+        raise ValueError("--resume: a training with --folds cannot go on where it stopped; leave one of the two out")
     poses = dataset.load(args.data)
     config = _config(args)
     start = None if args.init is None else network.load(args.init)
@@ -213,14 +222,19 @@ def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
     say("")
     for line in tests.text(card):
         print(line)
+    stopped = False
     if not args.folds and args.split == "block" and not args.no_beside:
-        job.beside(card)
+        try:
+            job.beside(card)
+        except Cancelled:
+            stopped = True
+            say("Stopped; the figures above and the weights are complete.")
     _closing(say, job, card, args, saved)
     if args.json is not None:
         dataset.write_whole(args.json, (json.dumps(card, indent=1) + "\n").encode())
     if args.report is not None:
         dataset.write_whole(args.report, report.html(net, poses, samples, card, job.history).encode())
-    code = 0 if all(test["passed"] for test in card["tests"]) else 1
+    code = 130 if stopped else 0 if all(test["passed"] for test in card["tests"]) else 1
     _progress(args.progress, {"done": True, "exit": code, "weights": str(args.weights), "saved": saved})
     return code
 
@@ -273,7 +287,10 @@ class Job:
             self.say(f"Fold {i + 1}: {holdout.effector.mean() * 1000:.1f} mm mean effector error on its test clips")
         card = tests.figures(measured, self.poses, "clip")
         self.say("\nFit on all clips, for the weights")
-        parts = dataset.split(self.poses, "block", 0.05, self.args.seed)
+        try:
+            parts = dataset.split(self.poses, "block", 0.05, self.args.seed)
+        except ValueError:  # clips too short for blocks; whole ones are held out then
+            parts = dataset.split(self.poses, "clip", 0.05, self.args.seed)
         parts[parts == TEST] = TRAIN
         net, train = self.train(dataset.thin(parts, self.config.max_frames), self.config, False, keep=True)
         total = {k: float(np.sum([t[k] for t in trains])) for k in ("seconds", "cpu_seconds", "epochs")}
@@ -388,7 +405,8 @@ class Job:
         if not path.exists():
             raise ValueError(f"nothing to resume: no stopped training at {path}; train without --resume")
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            with open(path, "rb") as file:  # NumPy itself leaves a damaged file open
+                archive = np.load(file, allow_pickle=False)
                 arrays = {name: archive[name] for name in archive.files}
             found = bytes(arrays.pop("identity")).decode()
             state = training.unpack(arrays)
@@ -416,9 +434,8 @@ class Job:
         if saved:
             network.save(self.args.weights, net)
         where = f"Best weights so far ({epoch.best_value * 1000:.1f} mm) are in {self.args.weights}." if saved else ""
-        _progress(self.args.progress, {"done": True, "exit": 130, "weights": str(self.args.weights), "saved": saved})
         how = "" if self.args.folds else " Go on with the same command and --resume."
-        raise Cancelled(f"Stopped after epoch {epoch.number}. {where}{how}")
+        raise Cancelled(f"Stopped after epoch {epoch.number}. {where}{how}", saved)
 
 
 class _CtrlC:

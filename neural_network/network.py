@@ -186,7 +186,9 @@ def load(path: str | os.PathLike[str]) -> Network:
     try:
         record = np.load(path, allow_pickle=False)
     except Exception as error:  # NumPy raises many kinds for damaged files; every one means the same to the user
-        word = "pickled content, which is refused unopened" if "pickle" in str(error) else f"a damaged file ({error})"
+        word = f"a damaged file ({error})"
+        if "pickle" in str(error):  # NumPy takes for pickled whatever it does not know
+            word = "a file of another kind, or pickled content, which is refused unopened"
         raise ValueError(f"{path.name}: expected weights (best.npy), got {word}".split("\n")[0]) from None
     if not isinstance(record, np.ndarray) or record.dtype.names is None or "about" not in record.dtype.names:
         raise ValueError(f"{path.name}: expected weights saved by Neural IK, got another kind of NumPy file")
