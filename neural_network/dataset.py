@@ -384,8 +384,10 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 
 def _reason(error: Exception) -> str:
     text = str(error).split("\n")[0]
-    if "pickle" in text.lower():
+    if "object arrays" in text.lower():
         return "pickled content, which is refused unopened"
+    if "pickle" in text.lower():  # NumPy takes for pickled whatever it does not know
+        return "a file of another kind, or pickled content, which is refused unopened"
     if isinstance(error, ValueError) and "single array" in text:
         return text
     return f"a damaged or different file ({text or type(error).__name__})"
