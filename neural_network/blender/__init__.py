@@ -6,19 +6,43 @@ from __future__ import annotations
 
 def register(package: str) -> None:
     """Register everything; ``package`` is the name by which Blender knows the extension, its preferences and folder."""
-    from . import curve, jobs, memory, operators, panel, properties
+    from . import (
+        curve,
+        jobs,
+        live_ik,
+        live_operators,
+        live_panel,
+        live_properties,
+        memory,
+        operators,
+        panel,
+        properties,
+    )
 
     memory.start(package)
-    for module in (properties, curve, operators, panel):
+    for module in (properties, live_properties, curve, operators, live_operators, panel, live_panel):
         module.register()
     jobs.register()
+    live_ik.register()
 
 
 def unregister() -> None:
     """Stop what runs and leave no class, handler, timer or property behind."""
-    from . import curve, jobs, memory, operators, panel, properties
+    from . import (
+        curve,
+        jobs,
+        live_ik,
+        live_operators,
+        live_panel,
+        live_properties,
+        memory,
+        operators,
+        panel,
+        properties,
+    )
 
     jobs.unregister()
-    for module in (panel, operators, curve, properties):
+    live_ik.unregister()
+    for module in (live_panel, panel, live_operators, operators, curve, live_properties, properties):
         module.unregister()
     memory.forget()

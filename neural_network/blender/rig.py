@@ -47,6 +47,8 @@ class Rig:
     """Metres in one unit of object space."""
     notes: tuple[str, ...] = ()
     """What a person should know, one sentence each."""
+    roles: tuple[str, ...] = ()
+    """(J) what each controlled bone is on the reference rig."""
 
     @property
     def simple(self) -> bool:
@@ -128,7 +130,9 @@ def read(ob: bpy.types.Object) -> Rig:
     modes = tuple(pb.rotation_mode for pb in bones)
     connected = tuple(pb.bone.use_connect for pb in bones)
     plain = tuple(_plain(pb.bone) for pb in bones)
-    return Rig(skeleton, names, parents, rest, modes, connected, plain, index, turn, unit, tuple(notes))
+    named = {bone: role for role, bone in chosen.items()}
+    own_roles = tuple(named[int(bone)] for bone in index)
+    return Rig(skeleton, names, parents, rest, modes, connected, plain, index, turn, unit, tuple(notes), own_roles)
 
 
 def placement(ob: bpy.types.Object) -> tuple[np.ndarray, float]:
