@@ -333,8 +333,35 @@ def test_columns_name_what_they_hold(name: str, layout: str) -> None:
         ({"task": targets.task + 1}, "task"),
     ):
         moved = np.flatnonzero(np.any(context.features(shape, rig, replace(targets, **change)) != base, axis=0))
-        assert set(moved) <= set(columns[block]), change.keys()
+        allowed = {*columns[block], *(columns["targets"] if block == "root" and shape.hips_frame else ())}
+        assert set(moved) <= allowed, change.keys()
         assert len(moved) or not rig.feet
+
+
+def test_seen_from_the_hips_a_body_may_lie_as_it_likes(rng: np.random.Generator) -> None:
+    """In layouts with the Hips' own axes only root and ground tell how the body is turned in the world."""
+    rig, layout = make_rig("reference"), LAYOUTS["hips"]
+    rot = np.repeat(random_turns(rng, 1, rig.count, below=1.0), 20, axis=0)
+    rot[:, 0] = random_turns(rng, 20)
+    root_pos = rng.normal(size=(20, 3))
+    poses = dataset.make(rig, rig.from_core(rot), root_pos, np.zeros(20, int), ["tumble"])
+    seen = encode(poses, "hips")[:, layout.columns(rig)["targets"]]
+    np.testing.assert_allclose(seen, np.repeat(seen[:1], 20, axis=0), atol=ENCODED)
+    turned, heads = fk.forward(rig, rot[0] * (np.arange(rig.count) > 0)[:, None])
+    ends = list(rig.effectors)
+    logs = rotations.axis_angle_from_matrix(turned[ends])
+    expected = np.concatenate([heads[ends] / rig.leg_length, logs], axis=1)
+    np.testing.assert_allclose(seen[0].reshape(5, 6), expected, atol=ENCODED)
+    assert (layout.input_count(rig), layout.output_count(rig)) == (50, 69)
+
+
+def test_the_layout_of_bodies_tells_the_lengths_of_both_bones_of_every_limb() -> None:
+    poses = make_poses(make_rig("reference"), clips=1, frames=3)
+    rig, layout = poses.skeleton, LAYOUTS["bodies"]
+    seen = encode(poses, "bodies")[:, layout.columns(rig)["lengths"]]
+    arm = [0.278, 0.286]  # upper and lower, out of the rig's table
+    assert seen.shape == (3, 10)
+    np.testing.assert_allclose(seen[0, :4] * rig.leg_length, arm * 2, atol=1e-3)
 
 
 def test_what_is_not_given_does_not_show(rng: np.random.Generator) -> None:
