@@ -157,8 +157,8 @@ def mink(rig: Skeleton, prior: np.ndarray, hinges: bool = False) -> Peer:
     kind = "three hinges a joint with the rig's limits as configuration limits" if hinges else "ball joints, no limits"
     how = (
         f"{kind}; FrameTask per effector (position cost 1, orientation cost 1 where asked, lm_damping 1), "
-        f"PostureTask to the mean pose (cost {POSTURE:g}, as in its documentation), solver daqp, full steps until every target is within 0.1 mm "
-        f"(1 mrad), at most {ITERATIONS}"
+        f"PostureTask to the mean pose (cost {POSTURE:g}, as in its documentation), solver daqp, full steps until every "
+        f"target is within 0.1 mm (1 mrad), at most {ITERATIONS}"
     )
     return Peer(how, prior.size * 4, load, solve, pose)
 
@@ -279,8 +279,8 @@ def scipy(rig: Skeleton, prior: np.ndarray) -> Peer:
             out[len(apart) : rows] = log.ravel()
             into = left_jacobian_inverse(log)
             torque[:, effector, 3 * len(bones) + np.arange(3 * len(bones))] = into[effector, coordinate].T
-        many = (np.repeat(a, rows, axis=-1) for a in (rot, turned, heads))
-        found = fk.backward_components(rig, *many, bones, force, torque)
+        rot, turned, heads = (np.repeat(a, rows, axis=-1) for a in (rot, turned, heads))
+        found = fk.backward_components(rig, rot, turned, heads, bones, force, torque)
         jacobian = np.empty((rows + x.size, x.size))
         jacobian[:rows] = found[:, 1:].transpose(2, 1, 0).reshape(rows, -1)
         out[rows:] = POSTURE * (x - prior[1:].ravel())
