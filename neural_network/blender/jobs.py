@@ -24,6 +24,8 @@ class Job:
 
     label: str
     work: Generator[Progress, None, Any]
+    passes_events: bool
+    """The user goes on working meanwhile: it is done elsewhere."""
     survives_undo: bool
     """It touches nothing of Blender's own, so undo need not end it."""
     timer: bpy.types.Timer | None = None
@@ -107,7 +109,7 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
             return self.execute(context)
         stop()
         try:
-            job = Job(self.bl_label, self.work(context), self.survives_undo)
+            job = Job(self.bl_label, self.work(context), self.passes_events, self.survives_undo)
         except (ValueError, OSError) as error:
             self.report({"ERROR"}, str(error))
             return {"CANCELLED"}

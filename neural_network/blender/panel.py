@@ -30,7 +30,7 @@ class NEURAL_IK_PT_main(_Panel, bpy.types.Panel):
         buttons.operator("neural_ik.load_data", icon="IMPORT")
         buttons.operator("neural_ik.load_weights", icon="IMPORT")
         buttons.operator("neural_ik.run_tests", icon="CHECKMARK")
-        _running(layout)
+        _running(layout, context)
         _in_memory(layout, context)
         _results(layout)
 
@@ -109,15 +109,11 @@ class NEURAL_IK_PT_training(_Panel, bpy.types.Panel):
         column.operator("neural_ik.show_path", icon="CONSOLE")
         column.operator("neural_ik.reset_weights", icon="TRASH")
         layout.prop(context.scene.neural_ik, "epochs")
-        if memory.memory.training:
-            box = layout.box().column(align=True)
-            _paragraph(box, memory.memory.training, context)
-            drawn = curve.icon(memory.memory.curve)
-            if drawn:
-                box.template_icon(icon_value=drawn, scale=4)
+        if memory.memory.training and jobs.running is None:
+            _training(layout.box().column(align=True), context)
 
 
-def _running(layout: Any) -> None:
+def _running(layout: Any, context: bpy.types.Context) -> None:
     job = jobs.running
     if job is None:
         return
@@ -125,6 +121,18 @@ def _running(layout: Any) -> None:
     done = job.progress.done / max(1, job.progress.total)
     box.progress(factor=done, text=f"{job.label}: {job.progress.done} of {job.progress.total}")
     box.label(text="Stopping" if job.cancelling else "cancels", icon="EVENT_ESC")
+    if job.passes_events:
+        _training(box, context)
+    elif job.progress.text:
+        box.label(text=job.progress.text, icon="BLANK1")
+
+
+def _training(box: Any, context: bpy.types.Context) -> None:
+    """What the trainer said last, and its curve."""
+    _paragraph(box, memory.memory.training, context)
+    drawn = curve.icon(memory.memory.curve)
+    if drawn:
+        box.template_icon(icon_value=drawn, scale=5)
 
 
 def _in_memory(layout: Any, context: bpy.types.Context) -> None:

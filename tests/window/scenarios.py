@@ -93,7 +93,7 @@ def newcomer() -> Steps:
     bpy.context.scene.neural_ik.epochs = 120  # enough for a curve, and quick with software rendering
     yield from press("neural_ik.train")
     yield from until(lambda: not idle(), "the trainer to start")
-    yield from until(lambda: len(keep().curve) > 5 or idle(), "five epochs")
+    yield from until(lambda: len(keep().curve) >= 60 or idle(), "half of the training", 200)
     yield from picture(out / "5_training.png")
     with Gaps() as training:
         while not idle():

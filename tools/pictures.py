@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Take the pictures in docs/pictures again: a newcomer's first minute, in a real Blender with a window.
+
+``python tools/pictures.py``: with BLENDER, or ``blender`` on the PATH, and ImageMagick. The window test does the same steps.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "window"))
+
+import launch
+
+
+def main() -> int:
+    """Run the scenario and keep its pictures; exit code 2 where no window can be had."""
+    reason = launch.missing()
+    if reason:
+        sys.stderr.write(f"pictures.py: {reason}\n")
+        return 2
+    with tempfile.TemporaryDirectory(prefix="neural_ik_") as name:
+        folder = Path(name)
+        done = launch.run("newcomer", launch.build(folder), folder / "out")
+        pictures = sorted((folder / "out").glob("[0-9]_*.png"))
+        if done.returncode or not pictures:
+            sys.stderr.write(f"pictures.py: the steps failed\n{done.stdout}{done.stderr}")
+            return 1
+        kept = launch.REPO / "docs" / "pictures"
+        kept.mkdir(parents=True, exist_ok=True)
+        for picture in pictures:
+            shutil.copy(picture, kept / picture.name)
+    sys.stdout.write(f"{len(pictures)} pictures in {kept}; {(done.stdout.strip().splitlines() or ['-'])[-1]}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
