@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import platform
@@ -27,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 if __name__ == "__main__":
     # Threads must be set before NumPy comes in. One is fastest at these sizes, and gives the same bytes twice.
     _words = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else sys.argv[1:]
-    _count = next((b for a, b in zip(_words, _words[1:], strict=False) if a == "--threads"), None)
+    _count = next((b for a, b in itertools.pairwise(_words) if a == "--threads"), None)
     _count = next((w.split("=", 1)[1] for w in _words if w.startswith("--threads=")), _count) or "1"
     for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
         os.environ[_name] = _count
@@ -36,13 +37,14 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from neural_network import dataset, network, report, tests, training
+from neural_network import dataset, network, novelty, report, tests, training
 from neural_network.config import Losses, Training
 from neural_network.context import LAYOUTS, Samples, prepare
 from neural_network.dataset import TEST, TRAIN, VALIDATION, PoseSet
 from neural_network.network import Network
 
 SAVE_EVERY = 20.0  # [s] between saves of the state to resume from
+NO_BOUND = 1_000_000  # epochs, where the time limit ends the training
 BESIDE_SHARE = 0.4  # of the epochs go into the second network that shows what another split says
 
 
@@ -75,7 +77,12 @@ def parser() -> argparse.ArgumentParser:
     files.add_argument("--cancel-file", type=Path, metavar="FILE", help="stop, as Ctrl-C does, when this file appears")
     files.add_argument("--quiet", action="store_true", help="print only the results")
     how = out.add_argument_group("training")
-    how.add_argument("--epochs", type=_positive(int), default=d.epochs, help="at most this many")
+    how.add_argument(
+        "--epochs",
+        type=_positive(int),
+        default=None,
+        help=f"at most this many (default: {d.epochs}; no bound with --time-limit)",
+    )
     how.add_argument("--batch-size", type=_positive(int), default=d.batch_size, help="poses in a step")
     how.add_argument("--lr", type=_positive(float), default=d.lr, help="Adam's step size at the start")
     how.add_argument("--hidden", type=_hidden, default=d.hidden, metavar="N,N", help="widths of the hidden layers")
@@ -84,9 +91,21 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--patience", type=_positive(int), default=d.patience, help="epochs without a better figure before stopping"
     )
-    how.add_argument("--augment", type=_positive(int), default=d.augment, help="times each pose is presented an epoch")
+    how.add_argument(
+        "--augment",
+        type=_positive(int, zero=True),
+        default=d.augment,
+        help=f"times each pose is presented an epoch; 0: twice, or more until there are {d.epoch_least}",
+    )
     how.add_argument(
         "--mix", type=_share, default=d.mix, help="pose-mix: probability of another pose's limb; 0 turns it off"
+    )
+    how.add_argument(
+        "--joint-noise",
+        type=_positive(float, zero=True),
+        default=d.joint_noise,
+        metavar="RAD",
+        help="noise on every joint in pose-mix",
     )
     how.add_argument("--proportions", type=_share, default=d.proportions, help="spread of random body proportions")
     how.add_argument(
@@ -96,6 +115,9 @@ def parser() -> argparse.ArgumentParser:
         help="share of poses that lose targets (layouts with a mask)",
     )
     how.add_argument("--pose-weight", type=_share, default=d.losses.pose, help="weight of the pose loss")
+    how.add_argument(
+        "--joints-weight", type=_share, default=d.losses.joints, help="weight of the distance of all joints"
+    )
     how.add_argument(
         "--max-frames",
         type=_positive(int, zero=True),
@@ -150,20 +172,20 @@ def parser() -> argparse.ArgumentParser:
     return out
 
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "reference": {},
-    "older": {
-        "lr": 0.001,
-        "pose_weight": 0.3,
-        "mix": 0.0,
-        "fk_every": 16,
-        "contact_every": 8,
-        "fk_off_below": 0.02,
-        "augment": 2,
-        "older_ground": True,
-    },
-    "quality": {"hidden": (512, 512, 512), "lr": 0.003},
+CONTRACT = {
+    "layout": "reference",
+    "lr": 0.001,
+    "augment": 2,
+    "joint_noise": 0.1,
+    "pose_weight": 0.3,
+    "joints_weight": 0.0,
 }
+PRESETS: dict[str, dict[str, Any]] = {
+    "reference": CONTRACT,
+    "older": {**CONTRACT, "mix": 0.0, "fk_every": 16, "contact_every": 8, "fk_off_below": 0.02, "older_ground": True},
+    "quality": {"hidden": (512, 512, 512), "lr": 0.002},
+}
+"""Named settings: the contract's own, its older schedule, and a larger network that still answers in real time."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -264,12 +286,12 @@ class Job:
 
     def train_and_test(self, parts: np.ndarray) -> tuple[dict[str, Any], Network]:
         """Train on one split and score its test part."""
-        _data_lines(self.say, self.poses, parts, self.args)
+        _data_lines(self.say, self.poses, parts, self.args, self.config)
         net, train = self.train(parts, self.config, self.args.resume, keep=True)
         self.say("\nTesting on the held-out part ...")
         measured = tests.measure(net, self.poses, parts, self.samples)
         card = tests.figures([measured], self.poses, self.args.split)
-        return {**card, "train": train}, replace(net, meta=self.meta(parts, self.args.split, train))
+        return {**card, "train": train}, self.complete(net, parts, self.args.split, train)
 
     def cross_validate(self) -> tuple[dict[str, Any], Network]:
         """Train once a fold, pool the figures over all test frames, and fit on all clips for the weights."""
@@ -278,7 +300,7 @@ class Job:
         for i, parts in enumerate(every):
             parts = dataset.thin(parts, self.config.max_frames)
             self.say(f"\nFold {i + 1} of {len(every)}")
-            _data_lines(self.say, self.poses, parts, self.args)
+            _data_lines(self.say, self.poses, parts, self.args, self.config)
             net, train = self.train(parts, self.config, False)
             trains.append(train)
             measured.append(tests.measure(net, self.poses, parts, self.samples))
@@ -296,7 +318,7 @@ class Job:
         total = {k: float(np.sum([t[k] for t in trains])) for k in ("seconds", "cpu_seconds", "epochs")}
         total["samples_per_second"] = float(np.mean([t["samples_per_second"] for t in trains]))
         total["best_epoch"] = float(np.mean([t["best_epoch"] for t in trains]))
-        return {**card, "train": total}, replace(net, meta=self.meta(parts, "all", train))
+        return {**card, "train": total}, self.complete(net, parts, "all", train)
 
     def beside(self, card: dict[str, Any]) -> None:
         """What the same settings reach where whole clips are held out: printed, and put into the card."""
@@ -309,7 +331,8 @@ class Job:
             epochs=max(1, round(self.config.epochs * BESIDE_SHARE)),
             time_limit=self.config.time_limit * BESIDE_SHARE,
         )
-        self.say(f"\nBeside it, a second network with whole clips held out ({config.epochs} epochs at most) ...")
+        bound = f"{config.time_limit:g} CPU s" if config.time_limit else f"{config.epochs} epochs"
+        self.say(f"\nBeside it, a second network with whole clips held out ({bound} at most) ...")
         net, _ = self.train(dataset.thin(parts, self.config.max_frames), config, False, show=False)
         other = tests.figures([tests.measure(net, self.poses, parts, self.samples)], self.poses, "clip")
         clips = ", ".join(other["clips"])
@@ -370,6 +393,11 @@ class Job:
             return False
         network.save(path, net)
         return True
+
+    def complete(self, net: Network, parts: np.ndarray, kind: str, train: dict[str, Any]) -> Network:
+        """The network with all that best.npy says beside its weights."""
+        net = replace(net, meta=self.meta(parts, kind, train))
+        return novelty.with_centres(net, self.poses, self.samples, parts)
 
     def meta(self, parts: np.ndarray, kind: str, train: dict[str, Any]) -> dict[str, Any]:
         """What best.npy says of itself; no times, so that the same training gives the same bytes."""
@@ -477,11 +505,13 @@ def _older_value(path: Path, net: Network) -> float | None:
 def _config(args: argparse.Namespace) -> Training:
     names = {f.name for f in fields(Training)} & set(vars(args))
     kept = {name: getattr(args, name) for name in names}
+    if args.epochs is None:
+        kept["epochs"] = NO_BOUND if args.time_limit else Training().epochs
     if not LAYOUTS[args.layout].mask and args.drop_effectors:
         raise ValueError(
             f"--drop-effectors: expected a layout with a mask, got --layout {args.layout}; use masked or free"
         )
-    return Training(**kept, losses=replace(Losses(), pose=args.pose_weight))
+    return Training(**kept, losses=replace(Losses(), pose=args.pose_weight, joints=args.joints_weight))
 
 
 def _header(say: Callable[[str], None], config: Training, args: argparse.Namespace) -> None:
@@ -495,15 +525,17 @@ def _header(say: Callable[[str], None], config: Training, args: argparse.Namespa
     )
 
 
-def _data_lines(say: Callable[[str], None], poses: PoseSet, parts: np.ndarray, args: argparse.Namespace) -> None:
+def _data_lines(
+    say: Callable[[str], None], poses: PoseSet, parts: np.ndarray, args: argparse.Namespace, config: Training
+) -> None:
     train, held, test = (int(np.sum(parts == part)) for part in (TRAIN, VALIDATION, TEST))
     kind = "clip" if args.folds else args.split
     say(
         f"Data: {poses.frames} frames in {len(poses.clip_names)} clips, {poses.skeleton.count} bones ({args.data.name})"
     )
-    say(
-        f"Samples: {train} train x{args.augment}, {held} validation, {test} test ({test / poses.frames * 100:.0f} % held out, split {kind})"
-    )
+    times = training.presentations(config, train)
+    share = test / poses.frames * 100
+    say(f"Samples: {train} train x{times}, {held} validation, {test} test ({share:.0f} % held out, split {kind})")
     if kind == "frame":
         say(
             "LEAKY: with random frames held out, near-copies of the test frames are trained on. Do not quote these figures alone."
@@ -512,8 +544,9 @@ def _data_lines(say: Callable[[str], None], poses: PoseSet, parts: np.ndarray, a
 
 def _epoch_line(epoch: training.Epoch, usage: Callable[[], str]) -> str:
     star = " *" if epoch.best else ""
+    of = "" if epoch.of == NO_BOUND else f"/{epoch.of}"
     return (
-        f"{epoch.share * 100:5.1f} %  epoch {epoch.number:4d}/{epoch.of}  FK {epoch.fk * 1000:7.2f} mm  "
+        f"{epoch.share * 100:5.1f} %  epoch {epoch.number:4d}{of}  FK {epoch.fk * 1000:7.2f} mm  "
         f"validation {epoch.validation * 1000:7.2f} mm{usage()}{star}"
     )
 

@@ -120,7 +120,7 @@ def train(
     began = time.process_time() - state.spent
 
     while epoch < config.epochs:
-        order = np.concatenate([rng.permutation(rows) for _ in range(max(1, config.augment))])
+        order = np.concatenate([rng.permutation(rows) for _ in range(presentations(config, len(rows)))])
         total_fk = 0.0
         counted = 0
         done = 0
@@ -163,7 +163,11 @@ def train(
         spent = time.process_time() - began
         history = (*history, (mean_fk, validation))
         state = State(
-            *(a.copy() for a in (parameters, average, first, second, best)),
+            parameters.copy(),
+            average.copy(),
+            first.copy(),
+            second.copy(),
+            best.copy(),
             step,
             epoch,
             best_epoch,
@@ -188,6 +192,11 @@ def train(
         )
         if over or share >= 1:
             return
+
+
+def presentations(config: Training, frames: int) -> int:
+    """How often each of ``frames`` training poses is presented in an epoch."""
+    return config.augment or max(2, -(-config.epoch_least // frames))
 
 
 def begin(skeleton: Skeleton, samples: Samples, rows: np.ndarray, config: Training) -> Network:
@@ -265,9 +274,9 @@ def draw(
 ) -> tuple[Targets, Truth]:
     """The frames ``picked``, augmented, with the targets they then meet.
 
-    Pose-mix: with probability ``config.mix`` each limb comes from another training pose (one of ``rows``), likewise phase and
-    task, and every joint but the Hips gets noise of a strength drawn up to ``config.joint_noise``; targets are recomputed by
-    forward kinematics, so that every sample stays true.
+    Pose-mix: with probability ``config.mix`` each limb comes from another training pose (one of ``rows``), likewise the Hips'
+    rotation, and phase and task; every joint but the Hips gets noise of a strength drawn up to ``config.joint_noise``. Targets
+    are recomputed by forward kinematics, so that every sample stays true.
     """
     count = len(picked)
     rot = samples.rot[picked]
@@ -288,16 +297,10 @@ def draw(
         swap = np.flatnonzero(rng.random(count) < config.mix)
         donors = rows[rng.integers(0, len(rows), len(swap))]
         phase[swap], task[swap] = samples.phase[donors], samples.task[donors]
-    if config.mix:
-        swap = np.flatnonzero(rng.random(count) < config.root_mix)
-        rot[swap, 0] = samples.rot[rows[rng.integers(0, len(rows), len(swap))], 0]
+        swap = np.flatnonzero(rng.random(count) < config.mix)
+        donors = rows[rng.integers(0, len(rows), len(swap))]
+        rot[swap, 0] = samples.rot[donors, 0]
     posed = components(rot)
-    if config.root_tilt and config.mix:
-        tilt = rng.standard_normal((3, count), dtype=np.float32) * (
-            rng.random(count, dtype=np.float32) ** 2 * np.float32(config.root_tilt)
-        )
-        turned_root = fk.compose_components(rotations.matrix_components(tilt), rotations.matrix_components(posed[:, 0]))
-        posed[:, 0] = rotations.axis_angle_components(turned_root)
     if config.joint_noise and config.mix:
         strength = rng.random(count, dtype=np.float32) * np.float32(config.joint_noise / np.sqrt(3))
         posed[:, 1:] += rng.standard_normal((3, skeleton.count - 1, count), dtype=np.float32) * strength
