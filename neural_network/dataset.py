@@ -157,20 +157,7 @@ def load(path: str | os.PathLike[str]) -> PoseSet:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no training data at {path}: extract it in Blender, or import motion files")
-    if path.stat().st_size == 0:
-        raise ValueError(f"{path.name}: expected training data (.npz), got an empty file")
-    try:
-        with open(path, "rb") as file:  # NumPy itself leaves a damaged file open
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("a single array (.npy), not an archive")
-            found = {name: archive[name] for name in archive.files}
-    except (
-        Exception
-    ) as error:  # zipfile, zlib and NumPy raise many kinds for damaged files; all mean the same to the user
-        raise ValueError(
-            f"{path.name}: expected training data (.npz) without pickled objects, got {_reason(error)}"
-        ) from None
+    found = read_archive(path, "training data")
     needed = (
         "schema",
         "bone_names",
@@ -221,6 +208,22 @@ def load(path: str | os.PathLike[str]) -> PoseSet:
         )
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
+
+
+def read_archive(path: Path, what: str) -> dict[str, np.ndarray]:
+    """Every array of an npz file that should hold ``what``; nothing is ever unpickled, ValueError for anything damaged."""
+    if path.is_file() and path.stat().st_size == 0:
+        raise ValueError(f"{path.name}: expected {what} (.npz), got an empty file")
+    try:
+        with open(path, "rb") as file:  # NumPy itself leaves a damaged file open
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("a single array (.npy), not an archive")
+            return {name: archive[name] for name in archive.files}
+    except (
+        Exception
+    ) as error:  # zipfile, zlib and NumPy raise many kinds for damaged files; all mean the same to the user
+        raise ValueError(f"{path.name}: expected {what} (.npz) without pickled objects, got {_reason(error)}") from None
 
 
 def join(sets: list[PoseSet]) -> PoseSet:

@@ -95,7 +95,6 @@ def _look(net: Network, poses: PoseSet, samples: Samples) -> _Held | None:
     except ValueError:
         return None
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), FRAMES_MOST)).round().astype(int)]
-    rig = net.skeleton
     rig, metres = net.skeleton, net.skeleton.leg_length
     alone, exact = [], []
     for part in tests.chunks(rows):

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import io
 import os
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ import numpy as np
 from . import forward_kinematics as fk
 from . import rotations
 from .context import Samples, task_value
-from .dataset import PoseSet, write_whole
+from .dataset import PoseSet, read_archive, write_whole
 from .skeleton import Skeleton
 from .solver import Goals, Solution
 
@@ -46,23 +44,7 @@ def load(path: str | os.PathLike[str], skeleton: Skeleton) -> tuple[Goals, tuple
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no targets at {path}: expected an .npz file with {', '.join(NEEDED)}")
-    if path.is_dir():
-        raise ValueError(f"{path}: expected a file of targets (.npz), got a folder")
-    if path.stat().st_size == 0:
-        raise ValueError(f"{path.name}: expected targets (.npz), got an empty file")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not hasattr(archive, "files"):
-                raise ValueError("a single array (.npy), not an archive")
-            found = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError, KeyError, NotImplementedError, zlib.error) as error:
-        text = str(error).split("\n")[0]
-        word = (
-            "pickled content, which is refused unopened"
-            if "pickle" in text
-            else f"a damaged or different file ({text})"
-        )
-        raise ValueError(f"{path.name}: expected targets (.npz) without pickled objects, got {word}") from None
+    found = read_archive(path, "targets")
     missing = [name for name in NEEDED if name not in found]
     if missing:
         there = ", ".join(sorted(found)) or "nothing"
