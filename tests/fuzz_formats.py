@@ -71,7 +71,7 @@ def mutated(data: bytes, rng: np.random.Generator) -> bytes:
             return data
         a, b = sorted(int(x) for x in rng.integers(0, len(data) + 1, 2))
         b = min(b, a + int(rng.integers(1, 400)))
-        kind = int(rng.integers(0, 12))
+        kind = int(rng.integers(0, 13))
         if kind == 0:
             data = data[:a]
         elif kind == 1:
@@ -100,6 +100,9 @@ def mutated(data: bytes, rng: np.random.Generator) -> bytes:
             words = data.split(b" ")
             words[int(rng.integers(len(words)))] = WORDS[int(rng.integers(len(WORDS)))]
             data = b" ".join(words)
+        elif kind == 11:
+            runs = (b" ", b"\n", b"\t", b"{", b"a", b"0", b"-", b".", b"#", b"/", b":", b", ", b"0 ", b"\x83", b"E")
+            data = data[:a] + runs[int(rng.integers(len(runs)))] * int(10 ** rng.uniform(1, 5)) + data[a:]
         else:
             data = data.replace(b"\n", (b"\r", b"\r\n", b" ", b"\n\n")[int(rng.integers(4))])
     return data[: 1 << 20]

@@ -14,6 +14,7 @@ from conftest import EXACT
 
 from neural_network.formats import bvh
 from neural_network.formats.clip import Clip, body_height, body_joints, global_pose, guess_unit, rest_positions
+from neural_network.formats.text import read_numbers
 
 ODD = Path(__file__).resolve().parent / "odd"
 POSITIONS = 1e-4
@@ -484,7 +485,7 @@ def test_numbers_are_read_exactly_as_python_reads_them(rng: np.random.Generator)
     ]
     words += ["-.5", "+3", "7.", "-0", "0.1", "123456789.12345", "1e-15", "-2.5E+03", "-0.0000"]
     lines = [" ".join(words[i : i + 7]) for i in range(0, len(words), 7)]
-    values, ends = bvh._fast_numbers("\n".join(lines).encode())
+    values, ends = read_numbers("\n".join(lines).encode())
     assert values is not None
     assert np.array_equal(values, np.array(words, dtype=float))
     assert list(ends) == list(np.cumsum([len(line.split()) for line in lines]))
@@ -492,7 +493,7 @@ def test_numbers_are_read_exactly_as_python_reads_them(rng: np.random.Generator)
 
 @pytest.mark.parametrize("text", ["1.2.3 4", "1-2", "--1", "- 1", "1e", "0x10", "1,5", "abc", "1_000", ". 1", "1..2"])
 def test_a_word_that_is_no_number_is_never_read_as_one(text: str) -> None:
-    assert bvh._fast_numbers(text.encode() + b" 1.5\n")[0] is None
+    assert read_numbers(text.encode() + b" 1.5\n")[0] is None
 
 
 # ---------------------------------------------------------------- writing

@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from ..rotations import matrix_from_euler, quaternion_from_matrix
-from .bvh import MAX_JOINTS, MAX_VALUE, decode, parse_number, plain_bytes
+from .bvh import MAX_JOINTS, MAX_VALUE
 from .bvh import fill_in as fill_in_joint
-from .clip import Clip, body_height, guess_unit, guess_up_axis
+from .clip import Clip, body_height, guess_unit, guess_up_axis, helper_notes
+from .text import decode, parse_number, plain_bytes
 
 FALLBACK_FPS = 120.0  # [1/s] AMC rarely names its rate; the CMU database, where most such files come from, is at 120
 _INCH = 0.0254  # [m]
@@ -115,7 +116,7 @@ def parse_skeleton(data: bytes, source: str = "skeleton.asf") -> AsfSkeleton:
     """Read an .asf from bytes; ``source`` is what messages call the file. Otherwise as ``read_skeleton``."""
     notes: list[str] = []
     text = decode(plain_bytes(data, source, notes, "an ASF file with :bonedata"))
-    if not re.search(r"^\s*:\s*(root|bonedata|hierarchy)", text, re.I | re.M):
+    if not re.search(r"^[ \t]*:[ \t]*(root|bonedata|hierarchy)", text, re.I | re.M):
         raise ValueError(f"{source}: not an ASF file; expected the sections :root, :bonedata and :hierarchy")
     length, degrees = 1.0, True
     root: dict[str, list[str]] = {}
@@ -189,6 +190,7 @@ def parse(
     )
     if not fps and not rate:
         notes.append(f"{amc_source}: AMC names no rate; {FALLBACK_FPS:g} frames a second were assumed")
+    notes += [f"{asf_source}, {note}" for note in helper_notes(clip)]
     up, note = guess_up_axis(clip)
     if up_axis is None and note:
         notes.append(f"{amc_source}: {note}")
