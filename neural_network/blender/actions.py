@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any  # an Action has other attributes in other Blenders, and no stub knows them all
 
 import bpy
@@ -10,16 +11,16 @@ import bpy
 SLOTTED = bpy.app.version >= (4, 4, 0)
 
 
-def curves(action: Any, slot: Any) -> list[bpy.types.FCurve]:
+def curves(action: Any, slot: Any) -> Iterator[bpy.types.FCurve]:
     """The F-Curves of a slot (of the action, before 4.4); none where it has none."""
     if not SLOTTED:
-        return list(action.fcurves)
-    found = []
+        yield from action.fcurves
+        return
     for layer in action.layers:
         for strip in layer.strips:
             bag = strip.channelbag(slot) if slot is not None else None
-            found += list(bag.fcurves) if bag is not None else []
-    return found
+            if bag is not None:
+                yield from bag.fcurves
 
 
 def slots_for(action: Any, ob: bpy.types.Object) -> list[Any]:

@@ -9,7 +9,7 @@ import bpy.utils.previews
 import numpy as np
 
 SIZE = 128  # [pixels]
-LINE, FILL = (0.30, 0.62, 1.0, 1.0), (0.30, 0.62, 1.0, 0.18)
+LINE, FILL = (0.30, 0.62, 1.0, 1.0), (0.06, 0.12, 0.20, 0.20)  # RGBA, premultiplied
 
 _icons: Any = None  # Blender's collection of icons, while registered
 

@@ -30,7 +30,10 @@ class Job:
     """It touches nothing of Blender's own, so undo need not end it."""
     timer: bpy.types.Timer | None = None
     progress: Progress = field(default_factory=lambda: Progress(0, 1, ""))
+    asked_to_stop: bool = False
+    """The panel's Cancel was pressed; the next tick sees it."""
     cancelling: bool = False
+    """It is ending by itself."""
 
 
 running: Job | None = None
@@ -122,7 +125,8 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
         """One event: Esc asks to stop, the timer works for a while."""
         if running is not self.job:
             return {"CANCELLED", "PASS_THROUGH"}
-        if event.type == "ESC" and event.value == "PRESS":
+        if self.job.asked_to_stop or (event.type == "ESC" and event.value == "PRESS"):
+            self.job.asked_to_stop = False
             if self.job.cancelling or not self.ask_to_stop():
                 stop()
                 self.report({"WARNING"}, f"{self.bl_label} was cancelled; everything is as it was before")

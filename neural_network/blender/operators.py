@@ -63,7 +63,7 @@ class NEURAL_IK_OT_load_data(_Button, bpy.types.Operator):
 
     def execute(self, context: bpy.types.Context) -> set[str]:
         """Read the file."""
-        path, shipped = (Path(self.filepath), False) if self.filepath else memory.data_to_load()
+        path, shipped = (Path(bpy.path.abspath(self.filepath)), False) if self.filepath else memory.data_to_load()
         try:
             poses = dataset.load(path)
         except (ValueError, OSError) as error:
@@ -90,7 +90,7 @@ class NEURAL_IK_OT_load_weights(_Button, bpy.types.Operator):
 
     def execute(self, context: bpy.types.Context) -> set[str]:
         """Read the file."""
-        path, shipped = (Path(self.filepath), False) if self.filepath else memory.weights_to_load()
+        path, shipped = (Path(bpy.path.abspath(self.filepath)), False) if self.filepath else memory.weights_to_load()
         try:
             self.report({"INFO"}, load_weights(path, shipped))
         except (ValueError, OSError) as error:
@@ -254,7 +254,7 @@ class NEURAL_IK_OT_save_data(_Button, bpy.types.Operator):
 
     def execute(self, context: bpy.types.Context) -> set[str]:
         """Write the file, whole or not at all."""
-        path = Path(self.filepath) if self.filepath else memory.data_path()
+        path = Path(bpy.path.abspath(self.filepath)) if self.filepath else memory.data_path()
         poses = memory.memory.poses
         assert poses is not None  # see why_not
         try:
@@ -385,7 +385,7 @@ class NEURAL_IK_OT_train(jobs.Pumped, _Button, bpy.types.Operator):
         extra = ["--no-beside"]  # the panel shows one card
         extra += ["--epochs", str(epochs)] if epochs else []
         extra += ["--time-limit", f"{self.time_limit:g}"] if self.time_limit else []
-        path = memory.data_to_load()[0]
+        path, self.shipped = memory.data_to_load()
         self.cancel_file = Path(tempfile.gettempdir()) / f"neural_ik_cancel_{os.getpid()}_{time.time_ns()}"
         words = trainer.command(path, memory.weights_path(), extra)
         print(f"Neural IK: {trainer.quoted(words)}")
@@ -442,13 +442,35 @@ class NEURAL_IK_OT_train(jobs.Pumped, _Button, bpy.types.Operator):
             keep.training = f"Failed: {last[-1] if last else f'exit code {code}'}"
             raise ValueError("the trainer ended: " + (" / ".join(last) or f"exit code {code}"))
         print(said)
-        text = {0: "Trained, and all tests pass", 1: "Trained, but a test fails: press Run Tests", 130: "Cancelled"}[
-            code
-        ]
+        trained = "Trained on the shipped poses" if self.shipped else "Trained"
+        text = {
+            0: f"{trained}, and all tests pass",
+            1: f"{trained}, but a test fails: press Run Tests",
+            130: "Cancelled",
+        }[code]
         if memory.weights_path().exists():
             text += ". " + load_weights(memory.weights_path(), shipped=False)
         keep.training = text
         return text
+
+
+class NEURAL_IK_OT_stop(bpy.types.Operator):
+    """End what runs now, as Esc does"""
+
+    bl_idname = "neural_ik.stop"
+    bl_label = "Cancel"
+    bl_options = {"INTERNAL"}
+
+    @classmethod
+    def poll(cls, context: bpy.types.Context) -> bool:
+        """Something runs."""
+        return jobs.running is not None
+
+    def execute(self, context: bpy.types.Context) -> set[str]:
+        """Leave it to the job's next tick, which knows how to end itself."""
+        if jobs.running is not None:
+            jobs.running.asked_to_stop = True
+        return {"FINISHED"}
 
 
 class NEURAL_IK_OT_add_demo_character(_Button, bpy.types.Operator):
@@ -489,6 +511,7 @@ _classes = (
     NEURAL_IK_OT_show_path,
     NEURAL_IK_OT_reset_weights,
     NEURAL_IK_OT_train,
+    NEURAL_IK_OT_stop,
     NEURAL_IK_OT_add_demo_character,
 )
 

@@ -120,7 +120,10 @@ def _running(layout: Any, context: bpy.types.Context) -> None:
     box = layout.box().column(align=True)
     done = job.progress.done / max(1, job.progress.total)
     box.progress(factor=done, text=f"{job.label}: {job.progress.done} of {job.progress.total}")
-    box.label(text="Stopping" if job.cancelling else "cancels", icon="EVENT_ESC")
+    row = box.row()
+    row.label(text="Stopping" if job.cancelling else "cancels", icon="EVENT_ESC")
+    if job.passes_events:  # else the mouse is not listened to
+        row.operator("neural_ik.stop", icon="X")
     if job.passes_events:
         _training(box, context)
     elif job.progress.text:

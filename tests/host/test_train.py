@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Train: a process of its own that is watched, asked to stop, ended, and understood when it fails."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from neural_network import network
+
+from .conftest import wing
+from .test_words import says
+
+
+def test_training_in_background_ends_with_weights_in_memory(demo: Any) -> None:
+    import bpy
+
+    bpy.ops.neural_ik.extract_data()
+    says("Save to Disk first", bpy.ops.neural_ik.train)
+    bpy.ops.neural_ik.save_data()
+    assert bpy.ops.neural_ik.train(epochs=25) == {"FINISHED"}
+    memory = wing("blender.memory")
+    assert memory.memory.network is not None
+    assert len(memory.memory.curve) == 25
+    assert memory.memory.training.startswith("Trained")
+    assert memory.memory.trained
+    assert bpy.ops.neural_ik.run_tests() == {"FINISHED"}
+    assert [line.passed for line in memory.memory.results[:5]] == [True] * 5
+    assert "5 of 5 tests passed" in bpy.data.texts["Neural IK Tests"].as_string()
+    assert sorted(p.name for p in memory.folder().rglob("*") if p.is_file()) == ["best.npy", "training_data.npz"]
+    bpy.ops.neural_ik.reset_weights()
+    assert memory.memory.network is None
+    assert not memory.weights_path().exists()
+
+
+def test_weights_of_another_rig_are_refused_with_the_differences(demo: Any) -> None:
+    import bpy
+
+    memory = wing("blender.memory")
+    bpy.ops.neural_ik.extract_data()
+    bpy.ops.neural_ik.save_data()
+    bpy.ops.neural_ik.train(epochs=2)
+    bpy.context.view_layer.objects.active = demo
+    bpy.ops.object.mode_set(mode="EDIT")
+    for side in ("Left", "Right"):
+        demo.data.edit_bones.remove(demo.data.edit_bones[f"{side}ToeBase"])
+    bpy.ops.object.mode_set(mode="OBJECT")
+    bpy.ops.neural_ik.extract_data()
+    assert memory.memory.poses.skeleton.count == 21
+    says("another skeleton", bpy.ops.neural_ik.run_tests)
+
+
+def test_a_trainer_that_fails_is_quoted_and_the_weights_survive(empty: ModuleType) -> None:
+    memory = wing("blender.memory")
+    memory.data_path().parent.mkdir(parents=True)
+    memory.data_path().write_bytes(b"nothing of use")
+    memory.weights_path().parent.mkdir(parents=True)
+    memory.weights_path().write_bytes(b"as they were")
+    says("expected training data", empty.ops.neural_ik.train)
+    assert memory.weights_path().read_bytes() == b"as they were"
+    assert "Failed" in memory.memory.training
+
+
+def start(tmp_path: Path) -> tuple[Any, Path]:
+    """A training that would take for ever, under way."""
+    trainer, memory = wing("blender.trainer"), wing("blender.memory")
+    cancel = tmp_path / "cancel"
+    words = trainer.command(memory.SHIPPED_DATA, tmp_path / "best.npy", ["--epochs", "100000", "--no-beside"])
+    training = trainer.train(words, cancel)
+    end = time.monotonic() + 60
+    while not isinstance(next(training), trainer.Epoch):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return training, cancel
+
+
+def to_the_end(training: Any) -> tuple[int, str]:
+    while True:
+        try:
+            next(training)
+        except StopIteration as end:
+            return end.value
+        time.sleep(0.02)
+
+
+def test_the_cancel_file_ends_a_training_with_its_best_weights(extension: ModuleType, tmp_path: Path) -> None:
+    training, cancel = start(tmp_path)
+    cancel.touch()
+    code, said = to_the_end(training)
+    assert code == 130
+    assert "Stopped after epoch" in said
+    assert network.load(tmp_path / "best.npy").skeleton.count == 23
+    assert not cancel.exists()
+
+
+def test_closing_the_generator_ends_the_process(extension: ModuleType, tmp_path: Path) -> None:
+    training, cancel = start(tmp_path)
+    process = training.gi_frame.f_locals["process"]
+    folder = Path(training.gi_frame.f_locals["name"])
+    assert process.poll() is None
+    training.close()
+    assert process.poll() is not None
+    assert not folder.exists()
+    assert not cancel.exists()
+
+
+def test_the_commands_are_quoted_for_each_system(extension: ModuleType) -> None:
+    trainer, operators = wing("blender.trainer"), wing("blender.operators")
+    words = ["/opt/my python", "a'b", "--data", "/tmp/ä ö.npz"]
+    assert shlex.split(trainer.quoted(words, "posix")) == words
+    assert trainer.quoted([r"C:\Program Files\python.exe", "-s", r"D:\x y.npz"], "nt") == (
+        r'"C:\Program Files\python.exe" -s "D:\x y.npz"'
+    )
+    lines = operators.commands()
+    assert "--data" in lines[1]
+    assert "--weights" in lines[1]
+    assert Path(shlex.split(lines[1])[3]).exists()
+
+
+def test_the_curve_is_drawn_from_left_to_right_as_far_as_the_training_is(extension: ModuleType) -> None:
+    picture = wing("blender.curve").draw([(0.0, 200.0), (0.25, 100.0), (0.5, 50.0)])
+    seen = picture[..., 3] > 0
+    assert seen[:, :60].any(axis=0).all()
+    assert not seen[:, 70:].any()
+    heights = seen.sum(axis=0)
+    assert np.all(np.diff(heights[:60]) <= 0)
+    assert heights[0] > 3 * heights[60]
