@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # ruff: noqa: T201 - a report is what it is for
-"""How fast, how frugal and how stubborn reading is: ``python benchmarks/readers.py [FOLDER of motion capture]``.
+"""How fast, how frugal and how stubborn reading is: ``python -m benchmarks.readers [FOLDER of motion capture]``.
 
 Speed and memory of one core over the folder's BVH files and a large one; memory of a run over 100 and 1,000 files; a run
 that is killed and taken up again; what a low-pass does to foot strikes. Without a folder the large file alone is used.
@@ -185,5 +185,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
     sys.exit(main())
