@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-# ruff: noqa: T201 - a report is what it is for
 """How fast, how frugal and how stubborn reading is: ``python -m benchmarks.readers [FOLDER of motion capture]``.
 
 Speed and memory of one core over the folder's BVH files and a large one; memory of a run over 100 and 1,000 files; a run
