@@ -285,7 +285,7 @@ def _poses(rig: Skeleton, held: _Held | None, poses: PoseSet) -> str:
     )  # (3, K): each pose stands in the middle, on its own lowest point
     half = 0.5 * float((high - low)[:2].max()) + 0.06
     tall = float((high - low)[2].max()) + 0.12
-    bones = [(int(p), j) for j, p in enumerate(rig.parents) if p >= 0]
+    bones = np.array([(int(p), j) for j, p in enumerate(rig.parents) if p >= 0])
     words = []
     for k in range(count):
         mean = held.alone[:, held.drawn[k]].mean() * 1000
@@ -294,23 +294,23 @@ def _poses(rig: Skeleton, held: _Held | None, poses: PoseSet) -> str:
         words.append(f"{rank}: {name}, {mean:.1f} mm")
         for view, across in enumerate((0, 1)):
             ax = axes[view, k]
-            for a, b in bones:
-                ax.plot(
-                    held.truth[across, [a, b], k],
-                    held.truth[2, [a, b], k],
-                    color=INK,
-                    lw=1.6,
-                    solid_capstyle="round",
-                )
-            for a, b in bones:
-                ax.plot(
-                    held.found[across, [a, b], k],
-                    held.found[2, [a, b], k],
-                    color=ALONE,
-                    lw=1.5,
-                    ls=(0, (2.2, 1.4)),
-                )
-            ax.plot(held.targets[across, :, k], held.targets[2, :, k], "o", mfc="none", mec=EXACT, ms=6.5, mew=1.3)
+            for heads, look in (
+                (held.truth, {"color": INK, "lw": 1.6, "solid_capstyle": "round"}),
+                (held.found, {"color": ALONE, "lw": 1.5, "ls": (0, (2.2, 1.4))}),
+            ):
+                lines = np.full((2, len(bones), 3), np.nan)  # from head to head, and a gap before the next bone
+                lines[:, :, :2] = heads[[across, 2], :, k][:, bones]
+                ax.plot(*lines.reshape(2, -1), **look)
+            ax.plot(
+                held.targets[across, :, k],
+                held.targets[2, :, k],
+                "o",
+                mfc="none",
+                mec=EXACT,
+                ms=6.5,
+                mew=1.3,
+                clip_on=False,
+            )
             middle = 0.5 * (low + high)[across, k]
             ax.set_xlim(middle - half, middle + half)
             ax.set_ylim(low[2, k] - 0.06, low[2, k] - 0.06 + tall)
