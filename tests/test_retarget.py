@@ -261,3 +261,21 @@ def test_motion_capture_stands_on_the_reference_s_feet(mocap: Path, name: str) -
     assert figures.skate <= SKATE * figures.source_skate + 1e-3
     assert figures.knees == 0
     assert figures.wrist < np.radians(90)
+
+
+@pytest.mark.parametrize("family", ["mixamo", "stylised, few bones", "unreal mannequin 5", "mmd"])
+def test_the_reference_in_a_body_s_own_lengths_moves_exactly_as_the_body(family: str) -> None:
+    clip = walk(proportioned(RIGS[family], legs=0.8, arms=1.2, width=1.3))
+    skeleton_of_it, rot, root_pos = retarget.to_proportioned_reference(clip)
+    assert skeleton_of_it.fingerprint == REFERENCE.fingerprint
+    heads = heads_of(skeleton_of_it, rot, root_pos)
+    body, motion = retarget.clip_motion(clip, retarget.clip_roles(clip))
+    away = [heads[:, OWN[r]] - motion.heads[:, body.bones[r]] for r in ("LeftHand", "RightHand", "Head", "LeftArm")]
+    lift = np.median(away[0][:, 2])  # the floor is put at z = 0
+    assert max(np.abs(a - [0, 0, lift]).max() for a in away) < 1e-6
+
+
+def test_the_reference_in_its_own_lengths_is_the_reference() -> None:
+    again = retarget.proportioned_reference(retarget.skeleton_body(REFERENCE, OWN))
+    assert abs(again.leg_length - REFERENCE.leg_length) < 1e-6
+    assert REFERENCE.proportion_difference(again) < 0.08  # its rest limbs are not quite straight, a T-pose's are

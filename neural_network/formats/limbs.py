@@ -71,7 +71,7 @@ def _score_body(tree: Tree, legs: Limb, arms: Limb) -> float:
         or min(hip, chest) < 0
     ):
         return -np.inf
-    if not 0.3 < arms.size / legs.size < 1.5:  # wings, faces, fingers
+    if not 0.3 < arms.size / legs.size < 1.8:  # wings, faces, fingers
         return -np.inf
     if hip in used or chest in used or any(set(ancestors(tree.parents, p)) & used for p in (hip, chest)):
         return -np.inf
@@ -179,6 +179,7 @@ def _score_picks(tree: Tree, chain: Sequence[int], other: Sequence[int], picks: 
     score = log_miss(upper / lower, 1.0 if arm else 0.92, 0.3) + log_miss(whole / total, 0.75, 0.3)
     score += NAME_WEIGHT * sum(name_score(tree.names[chain[i]], part) for i, part in zip(picks, parts, strict=True))
     score -= 2.0 * sum(never_turns(tree, chain[i]) for i in (u, v))
+    score -= 1.5 * never_turns(tree, chain[w])
     if score < _HOPELESS:
         return score
     score += 4.0 * min(0.3, _bends(tree, chain[u], chain[v], chain[w]))

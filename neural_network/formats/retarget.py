@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..reference_rig import reference
+from ..reference_rig import reference, rest_orientation
 from ..rotations import (
     axis_angle_from_matrix,
     matrix_from_axis_angle,
@@ -101,6 +101,87 @@ def to_reference(clip: Clip, roles: Roles | None = None) -> tuple[Skeleton, np.n
     return skeleton, rot, root_pos
 
 
+def to_proportioned_reference(clip: Clip, roles: Roles | None = None) -> tuple[Skeleton, np.ndarray, np.ndarray]:
+    """As :func:`to_reference`, but onto the reference's bones in this body's own lengths: nothing is scaled.
+
+    This is how one network serves many rigs: the names and the tree are always the reference's, only proportions differ.
+    Bones that the body lacks stand between their neighbours and follow them.
+    """
+    if roles is None:
+        roles = clip_roles(clip)
+    source, motion = clip_motion(clip, roles)
+    _require_legs(source.bones, "clip")
+    stand = _standing_pose(source, motion)
+    skeleton = proportioned_reference(source, _to_t_pose(source, motion, stand, _contacts(source, motion)))
+    played = {name: j for j, name in enumerate(skeleton.names) if name in source.bones}
+    rot, root_pos = retarget(clip, skeleton, played, roles)
+    return skeleton, rot, root_pos
+
+
+def proportioned_reference(body: Body, to_t: Mapping[str, np.ndarray] | None = None) -> Skeleton:
+    """The reference rig with the lengths of another body, T-posed; soles at z = 0.
+
+    ``to_t`` are the rotations since rest of the body's T-pose per role, found from its rest where they are not given.
+    """
+    _require_legs(body.bones, "body")
+    to_t = _rest_to_t_pose(body) if to_t is None else to_t
+    turned = np.empty((len(body.parents), 3, 3))
+    by_bone = {j: role for role, j in body.bones.items()}
+    heads = np.zeros((len(body.parents), 3))
+    for j in _parents_first(body.parents):
+        p = body.parents[j]
+        turned[j] = to_t[by_bone[j]] if j in by_bone else (turned[p] if p >= 0 else np.eye(3))
+        heads[j] = 0 if p < 0 else heads[p] + turned[p] @ (body.heads[j] - body.heads[p])
+    own = reference()
+    at = {role: heads[j] for role, j in body.bones.items()}
+    scale = _leg_length(body) / own.leg_length
+    rest = {name: own.rest_arm[j, :3, 3] for j, name in enumerate(own.names)}
+    _fill_places(at, rest, scale)
+    middle = 0.5 * (at["LeftThigh"] + at["RightThigh"])
+    feet = [r for r in ("LeftFoot", "RightFoot", "LeftToeBase", "RightToeBase") if r in body.bones]
+    known = _rest_soles(body, to_t)
+    soles = {r: max(known[r], 0.3 * scale * rest[r][2]) for r in feet if r.endswith("Foot") and r in known}
+    if not any(r.endswith("ToeBase") for r in feet):  # nobody knows how high such ankles stand
+        soles = {r: max(known[r], scale * rest[r][2]) for r in soles}
+    lift = float(np.mean([soles[r] - at[r][2] for r in soles])) if soles else 0.0
+    places = np.array([at[name] for name in own.names]) - middle * [1, 1, 0] + [0, 0, lift]
+    matrices = own.rest_arm.copy()
+    for j in range(own.count):
+        along = _onward(own, j, places)
+        matrices[j, :3, :3] = own.rest_arm[j, :3, :3] if along is None else rest_orientation(along)
+        matrices[j, :3, 3] = places[j]
+    return replace(own, rest_arm=matrices)
+
+
+def _fill_places(at: dict[str, np.ndarray], rest: Mapping[str, np.ndarray], scale: float) -> None:
+    """Give every role that a body lacks a place in its T-pose, in place: between its neighbours, else as the reference has it."""
+    shoulders = [at[s + "Arm"] for s in ("Left", "Right") if s + "Arm" in at]
+    base = at.get("NeckLower", at.get("Head", np.mean(shoulders, axis=0) if shoulders else None))
+    if base is None:
+        base = at["Hips"] + scale * (rest["NeckLower"] - rest["Hips"])
+    at.setdefault("Head", base + scale * (rest["Head"] - rest["NeckLower"]))
+    for chain, top in ((("Hips", *_TRUNK), base), (("NeckLower", "NeckUpper"), at["Head"])):
+        at.setdefault(chain[0], base)
+        last = [r for r in chain if r in at][-1]
+        missing = chain[chain.index(last) + 1 :]
+        at.update({r: at[last] + (top - at[last]) * (i + 1) / (len(missing) + 1) for i, r in enumerate(missing)})
+    for side in ("Left", "Right"):
+        at.setdefault(side + "Arm", at["Spine2"] + scale * (rest[side + "Arm"] - rest["Spine2"]))
+        at.setdefault(side + "Shoulder", at[side + "Arm"] + 0.7 * (base - at[side + "Arm"]))
+        for above, role in (("Arm", "ForeArm"), ("ForeArm", "Hand"), ("Shin", "Foot"), ("Foot", "ToeBase")):
+            at.setdefault(side + role, at[side + above] + scale * (rest[side + role] - rest[side + above]))
+
+
+def _onward(skeleton: Skeleton, j: int, places: np.ndarray) -> np.ndarray | None:
+    """Where a bone of the reference points to: the next bone of its chain; None at the ends."""
+    ahead = {"Hips": "Spine", "Spine2": "NeckLower"}.get(skeleton.names[j])
+    children = np.flatnonzero(skeleton.parents == j)
+    if ahead is None and not len(children):
+        return None
+    along = places[skeleton.names.index(ahead) if ahead else children[0]] - places[j]
+    return along if np.linalg.norm(along) > 1e-6 else None
+
+
 def retarget(
     clip: Clip, target: Skeleton, target_roles: Roles | Mapping[str, int], roles: Roles | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -114,15 +195,19 @@ def retarget(
         roles = clip_roles(clip)
     source, motion = clip_motion(clip, roles)
     body = skeleton_body(target, target_roles)
-    for what, bones in (("clip", source.bones), ("target", body.bones)):
-        missing = [r for r in ("Hips", "LeftThigh", "RightThigh", "LeftShin", "RightShin") if r not in bones]
-        if missing:
-            raise ValueError(
-                f"retarget: expected a {what} with hips and two legs, got no bone for {', '.join(missing)}; "
-                "name them in a roles file (--roles FILE)"
-            )
+    _require_legs(source.bones, "clip")
+    _require_legs(body.bones, "target")
     turned, root_pos = carry(source, motion, body)
     return local_rotations(target, turned), root_pos
+
+
+def _require_legs(bones: Mapping[str, int], what: str) -> None:
+    missing = [r for r in ("Hips", "LeftThigh", "RightThigh", "LeftShin", "RightShin") if r not in bones]
+    if missing:
+        raise ValueError(
+            f"retarget: expected a {what} with hips and two legs, got no bone for {', '.join(missing)}; "
+            "name them in a roles file (--roles FILE)"
+        )
 
 
 def clip_roles(clip: Clip) -> Roles:
@@ -713,6 +798,11 @@ def _speed(points: np.ndarray, fps: float) -> np.ndarray:
 
 def _descendants(parents: np.ndarray, j: int) -> list[int]:
     return [k for k in range(len(parents)) if j in ancestors(parents, k)]
+
+
+def _parents_first(parents: np.ndarray) -> list[int]:
+    depth = [len(ancestors(parents, j)) for j in range(len(parents))]
+    return [int(j) for j in np.argsort(depth, kind="stable")]
 
 
 def _turn_about_up(angle: np.ndarray) -> np.ndarray:
