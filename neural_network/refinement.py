@@ -295,6 +295,9 @@ def _multipliers(
         force[:, group.members] = found[:, :3].swapaxes(0, 1)
         if width == 6:
             torque[:, group.members] = found[:, 3:].swapaxes(0, 1)
+    if aim.normals is not None:  # across a normal nothing is asked, and what the solve leaves there is rounding
+        along = np.sum(force * aim.normals, axis=0) * aim.normals
+        force = np.where(np.any(aim.normals, axis=0), along, force)
     return force, torque
 
 

@@ -355,6 +355,8 @@ def _checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
     """The goals as arrays of the right shapes, every number finite; ValueError in words otherwise."""
     effectors, feet = len(rig.effectors), len(rig.feet)
     lead: tuple[int, ...] = (len(goals.positions),) if many else ()
+    if lead == (0,):
+        raise ValueError("expected at least one set of goals, got none")
     found: dict[str, Any] = {}
     for name, shape in (
         ("positions", (effectors, 3)),
@@ -383,6 +385,10 @@ def _checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
     found["task"] = task_value(goals.task) if isinstance(goals.task, str) else goals.task
     found["phase"], found["ground"] = goals.phase, goals.ground
     for name in ("phase", "task", "ground"):
+        if np.shape(found[name]) not in ((), lead):
+            raise ValueError(
+                f"{name}: expected one number{f' or shape {lead}' if many else ''}, got {np.shape(found[name])}"
+            )
         if not np.all(np.isfinite(found[name])):
             raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
     return Goals(**found)
