@@ -36,6 +36,7 @@ GREEN, YELLOW, RED, GREY = (0.2, 0.9, 0.3, 1), (1, 0.8, 0.1, 1), (1, 0.15, 0.1, 
 NEAR = 1e-2  # [m] a target missed by less is yellow, by more red
 HINT_AWAY = 0.35  # [leg lengths] from elbow or knee to its hint
 FAR_OFF = 1.5  # on the out-of-range meter: the warning
+_NOWHERE = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 BASE, BEFORE, BONES = "neural_ik_base", "neural_ik_before", "neural_ik_bones"
 RAY = 1.2  # [leg lengths] above a target, where the ray down to the ground begins
 
@@ -75,12 +76,15 @@ class Live:
     """(E + 1, 7) places [m, rig space] and orientations of the effectors and the root in the base pose."""
     rest: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """(E + 1, 4) rest orientations of the same."""
+    rest_turns: list[Quaternion] = field(default_factory=list)
     steps: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """(J, 4, 4) rest matrix of each bone relative to its parent's."""
+    motion: tuple[float, float] = (0.0, 0.0)
+    """Phase and task value of the base pose."""
     seen: np.ndarray | None = None
     """(T, 7) the targets at the last solve; None: take them as they are next time."""
     placed: np.ndarray | None = None
-    """(T, 7) where Live IK itself put them."""
+    """(T, 7) where Live IK itself put them, in the world."""
     dirty: bool = True
     fresh: bool = False
     """It was just made from the file: nothing is solved before something moves."""
@@ -184,7 +188,9 @@ def changed(owner: bpy.types.ID) -> None:
 # ---- starting and ending
 
 
-def start(context: bpy.types.Context, ob: bpy.types.Object, all_on: bool = False) -> bpy.types.Collection:
+def start(
+    context: bpy.types.Context, ob: bpy.types.Object, all_on: bool = False, mode: str = "OFFSET"
+) -> bpy.types.Collection:
     """Put targets where the body of ``ob`` is; from then on moving one moves the body.
 
     ``all_on`` switches every target on, else only the feet hold. Raises ValueError, in words, for what cannot work.
@@ -202,14 +208,14 @@ def start(context: bpy.types.Context, ob: bpy.types.Object, all_on: bool = False
         raise ValueError(reason)
     remove_dead()
     context.view_layer.update()
-    mode = ob.mode
+    mode_before = ob.mode
     if context.mode != "OBJECT" and bpy.ops.object.mode_set.poll():
         bpy.ops.object.mode_set(mode="OBJECT")
     channels = runtime.snapshot(ob)
     collection: Any = bpy.data.collections.new(f"Neural IK {ob.name}")
     context.scene.collection.children.link(collection)
     settings = collection.neural_ik_live
-    settings.armature, settings.mode_before = ob, mode
+    settings.armature, settings.mode_before, settings.mode = ob, mode_before, mode
     settings.ground = float(ob.matrix_world.translation.z)
     collection[BONES] = "\n".join(rig.bones)
     store(collection, BASE, channels)
@@ -219,8 +225,7 @@ def start(context: bpy.types.Context, ob: bpy.types.Object, all_on: bool = False
     settings.live = True
     context.view_layer.update()
     refresh(live, collection)
-    live.seen = live.placed = read_targets(live, ob)
-    live.dirty = False
+    take_as_they_are(live, ob)
     live.notes = live_rig.notes(rig, channels) + ([live.solver.warning] if live.solver.warning else [])
     lives[collection.name] = live
     _select_lead(context, collection)
@@ -236,6 +241,7 @@ def _make(collection: bpy.types.Collection, ob: bpy.types.Object, rig: Rig, net:
     skeleton = rig.skeleton
     ends = [*skeleton.effectors, 0]
     live.rest = rotations.quaternion_from_matrix(skeleton.rest_arm[ends, :3, :3])
+    live.rest_turns = [Quaternion(q) for q in live.rest.tolist()]
     live.steps = skeleton.rest_arm.copy()
     live.steps[1:] = np.linalg.inv(skeleton.rest_arm[skeleton.parents[1:]]) @ skeleton.rest_arm[1:]
     _anchor(live, ob)
@@ -248,7 +254,7 @@ def _anchor(live: Live, ob: bpy.types.Object) -> None:
     posed = pose_matrices(live, rotations.matrix_from_axis_angle(live.base_rot), live.base_root)
     ends = [*live.rig.skeleton.effectors, 0]
     live.base_rows = np.concatenate([posed[ends, :3, 3], rotations.quaternion_from_matrix(posed[ends, :3, :3])], axis=1)
-    phase, task = motion(live, ob)
+    live.motion = phase, task = motion(ob)
     rows = live.base_rows
     goals = Goals(
         rows[:-1, :3], live.base_root, live.base_rot[0], _turned(rows[:-1, 3:], live.rest[:-1]), phase=phase, task=task
@@ -312,7 +318,7 @@ def _add_targets(
         is_foot = kind == "EFFECTOR" and names[_roles(live).index(role)] in feet
         own.use = kind != "HINT" and (all_on or is_foot)
         collection.objects.link(target)
-        _place(target, row, to_world)
+        place_at(target, row, to_world)
         target.hide_viewport = kind == "HINT"
 
 
@@ -437,27 +443,43 @@ def _from_rig(live: Live, ob: bpy.types.Object) -> Matrix:
     return _to_rig(live, ob).inverted_safe()
 
 
-def read_targets(live: Live, ob: bpy.types.Object) -> np.ndarray:
-    """(T, 7) place [m, rig space] and orientation (w, x, y, z) of every target; of a deleted one, where it was last."""
+def read_targets(live: Live, ob: bpy.types.Object) -> tuple[np.ndarray, np.ndarray]:
+    """Place and orientation (w, x, y, z) of every target (T, 7): in rig space [m], and in the world [Blender units].
+
+    A deleted target has no place: zeros.
+    """
     objects: Any = bpy.data.objects
     to_rig = _to_rig(live, ob)
-    rows = []
-    for row, target in enumerate(live.targets):
-        found = objects.get(target.name)
+    rows, world = [], []
+    for target in live.targets:
+        found = objects.get(target.name) if target.name else None
         if found is None:
-            live.dirty = True
-            before = live.seen if live.seen is not None else live.base_rows
-            rows.append(before[row].tolist() if row < len(before) else [0.0, 0, 0, 1, 0, 0, 0])
+            live.dirty |= bool(target.name)
+            rows.append(_NOWHERE)
+            world.append(_NOWHERE)
             continue
-        matrix = to_rig @ found.matrix_world
-        rows.append([*matrix.translation, *matrix.to_quaternion()])
-    return np.array(rows, np.float64).reshape(-1, 7)
+        matrix = found.matrix_world
+        world.append((*matrix.translation, *matrix.to_quaternion()))
+        matrix = to_rig @ matrix
+        rows.append((*matrix.translation, *matrix.to_quaternion()))
+    return np.array(rows).reshape(-1, 7), np.array(world).reshape(-1, 7)
 
 
-def _place(target: Any, row: np.ndarray, to_world: Matrix) -> None:
-    """Put a target at a row (7)."""
+def take_as_they_are(live: Live, ob: bpy.types.Object) -> None:
+    """The targets stand where they should: nothing is solved before one moves."""
+    live.seen, live.placed = read_targets(live, ob)
+    live.dirty = live.fresh = False
+
+
+def place_at(target: Any, row: np.ndarray, to_world: Matrix) -> None:
+    """Put a target at a row (7) of rig space."""
     values = row.tolist()
-    matrix = to_world @ Matrix.LocRotScale(values[:3], Quaternion(values[3:]), None)
+    _place(target, values[:3], Quaternion(values[3:]), to_world)
+
+
+def _place(target: Any, place: list[float], turn: Quaternion, to_world: Matrix) -> tuple[float, ...]:
+    """Put a target at a place [m, rig space], turned so; returns its place and orientation in the world."""
+    matrix = to_world @ Matrix.LocRotScale(place, turn, None)
     target.location = matrix.translation
     turn = matrix.to_quaternion()
     if target.rotation_mode == "QUATERNION":
@@ -467,6 +489,7 @@ def _place(target: Any, row: np.ndarray, to_world: Matrix) -> None:
         target.rotation_axis_angle = (angle, *axis)
     else:
         target.rotation_euler = turn.to_euler(target.rotation_mode, target.rotation_euler)
+    return (*matrix.translation, *turn)
 
 
 def refresh(live: Live, collection: bpy.types.Collection) -> None:
@@ -494,7 +517,7 @@ def refresh(live: Live, collection: bpy.types.Collection) -> None:
 # ---- solving
 
 
-def motion(live: Live, ob: bpy.types.Object) -> tuple[float, float]:
+def motion(ob: bpy.types.Object) -> tuple[float, float]:
     """Phase and task value as timeline and action tell them; a character without an action stands still at phase 0."""
     data = ob.animation_data
     action: Any = data.action if data is not None else None
@@ -532,20 +555,23 @@ def update(
         return False
     if live.dirty:
         refresh(live, collection)
-    rows = read_targets(live, ob)
+    if live.fresh:
+        take_as_they_are(live, ob)
+        return False
+    rows, world = read_targets(live, ob)
+    if live.dirty:  # one of them was deleted
+        refresh(live, collection)
     if placed is not None and len(placed) == len(rows):
         rows = np.where(np.array([[t.led] for t in live.targets]), rows, placed)
-    if live.fresh:
-        live.fresh = live.dirty = False
-        live.seen = live.placed = rows
-        return False
-    if live.seen is not None and not live.dirty and not force and np.array_equal(rows, live.seen):
-        return False
     if settings.touch and not force:
-        _switch_on(live, rows)
+        _switch_on(live, world, metres(ob))
+    if live.seen is not None and not live.dirty and not force:
+        used = [r for r, t in enumerate(live.targets) if t.use]
+        if np.array_equal(rows[used], live.seen[used]):
+            return False
     live.dirty = False
     try:
-        _solve(live, ob, settings, rows, scene, depsgraph)
+        _solve(live, ob, settings, rows, world, scene, depsgraph)
     except ValueError as error:
         live.problem, live.seen = str(error), rows
         return False
@@ -555,21 +581,23 @@ def update(
     return True
 
 
-def _switch_on(live: Live, rows: np.ndarray) -> None:
+def _switch_on(live: Live, world: np.ndarray, unit: float) -> None:
     """Targets that are off and were moved by somebody are on from now on."""
-    if live.placed is None or len(live.placed) != len(rows):
+    if live.placed is None or len(live.placed) != len(world):
         return
-    for row, target in enumerate(live.targets):
-        if target.use or target.kind == "HINT" or not target.name:
-            continue
-        far = np.abs(rows[row, :3] - live.placed[row, :3]).max() > MOVED[0] * live.rig.skeleton.leg_length
-        if far or 1 - abs(float(rows[row, 3:] @ live.placed[row, 3:])) > MOVED[1]:
-            target.use = True
+    far = np.abs(world[:, :3] - live.placed[:, :3]).max(axis=1) * unit > MOVED[0] * live.rig.skeleton.leg_length
+    far |= 1 - np.abs(np.einsum("tc,tc->t", world[:, 3:], live.placed[:, 3:])) > MOVED[1]
+    if not far.any():
+        return
+    for row in np.flatnonzero(far).tolist():
+        target = live.targets[row]
+        if not target.use and target.kind != "HINT" and target.name:
+            target.use = live.dirty = True
             ob: Any = bpy.data.objects[target.name]
             ob.neural_ik_target.use = True
 
 
-def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, scene: Any, depsgraph: Any) -> None:
+def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarray, scene: Any, depsgraph: Any) -> None:
     """Goals from the targets, the solver's answer, and the pose written."""
     count = len(live.rig.skeleton.effectors)
     effectors, root = live.targets[:count], live.targets[count]
@@ -584,7 +612,7 @@ def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, scene: Any, dep
     if not free and (root.weight < 1 or root.turn_weight < 1):
         hips = _between(live.base_rows[count], hips, root.weight, root.turn_weight)
     root_turn = rotations.quaternion_multiply(rotations.quaternion_conjugate(live.rest[count]), hips[3:])
-    phase, task = motion(live, ob)
+    phase, task = live.motion
     if settings.motion == "MANUAL":
         phase, task = settings.phase, dataset_task(settings.task)
     live.goals = Goals(
@@ -612,7 +640,8 @@ def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, scene: Any, dep
     live.solution, live.shown, live.shown_root = solution, quaternions, place
     write(ob, live.rig, quaternions, place, selected(ob, live.rig) if settings.selected_only else None, live.base)
     live.seen = rows
-    _follow(live, ob, rows, free)
+    live.placed = world
+    _follow(live, ob, free)
     _colour(live)
 
 
@@ -731,30 +760,32 @@ def write(
     ob.update_tag(refresh={"OBJECT", "DATA"})
 
 
-def _follow(live: Live, ob: bpy.types.Object, rows: np.ndarray, free: bool) -> None:
+def _follow(live: Live, ob: bpy.types.Object, free: bool) -> None:
     """Targets that are off go where the body went."""
     assert live.goals is not None
     assert live.solution is not None
+    assert live.placed is not None
     count = len(live.rig.skeleton.effectors)
-    off = [r for r, t in enumerate(live.targets[:count]) if not t.use and t.name and not t.led]
-    root = live.targets[count]
-    placed = rows.copy()
-    live.placed = placed
-    if off:
-        places, turned = live.session.ends(live.goals)
-        placed[off, :3] = places[off]
-        placed[off, 3:] = rotations.quaternion_multiply(
-            rotations.quaternion_from_axis_angle(turned[off]), live.rest[off]
-        )
-    if free and root.name and not root.led and not root.use:
-        placed[count, :3] = live.solution.root_pos
-        placed[count, 3:] = rotations.quaternion_multiply(live.rest[count], live.solution.quaternions[0])
-        off.append(count)
-    if off:
-        to_world = _from_rig(live, ob)
-        for row in off:
-            _place(bpy.data.objects[live.targets[row].name], placed[row], to_world)
-        live.seen = placed  # what is read next: our own doing needs no solve
+    off = [r for r, t in enumerate(live.targets[: count + 1]) if not t.use and t.name and not t.led]
+    if not off:
+        return
+    to_world = _from_rig(live, ob)
+    places, turned = live.session.ends(live.goals)
+    rest = live.rest_turns
+    for row in off:
+        if row == count:
+            if not free:
+                continue
+            place, turn = live.solution.root_pos, rest[row] @ Quaternion(live.solution.quaternions[0].tolist())
+        else:
+            place, turn = places[row], _exp(turned[row]) @ rest[row]
+        live.placed[row] = _place(bpy.data.objects[live.targets[row].name], place.tolist(), turn, to_world)
+
+
+def _exp(rot: np.ndarray) -> Quaternion:
+    """Axis-angle (3) [rad] to a quaternion."""
+    angle = float(np.sqrt(rot @ rot))
+    return Quaternion(rot.tolist(), angle) if angle > 1e-12 else Quaternion()
 
 
 def _colour(live: Live) -> None:
@@ -797,7 +828,7 @@ def put_back_targets(live: Live, ob: bpy.types.Object) -> None:
     to_world = _from_rig(live, ob)
     for target, row in zip(live.targets, live.base_rows, strict=False):
         if target.name and not target.led:
-            _place(bpy.data.objects[target.name], row, to_world)
+            place_at(bpy.data.objects[target.name], row, to_world)
 
 
 def ride(live: Live, collection: bpy.types.Collection, ob: bpy.types.Object) -> np.ndarray | None:
@@ -833,7 +864,7 @@ def ride(live: Live, collection: bpy.types.Collection, ob: bpy.types.Object) -> 
         else:
             after[row, :3] = live.base_rows[-1, :3] + turn @ (rows[row, :3] - old[-1, :3])
         if np.abs(after[row] - rows[row]).max() > 1e-9:
-            _place(bpy.data.objects[target.name], after[row], to_world)
+            place_at(bpy.data.objects[target.name], after[row], to_world)
     return after
 
 
@@ -851,8 +882,11 @@ def _heading_turn(live: Live, old: np.ndarray, new: np.ndarray) -> np.ndarray:
 # ---- Blender's calls
 
 
-def sync(fresh: bool = False) -> None:
-    """Make the Lives again from what lies in the file; ``fresh`` after undo or load, when nothing known holds any more."""
+def sync(fresh: bool = False, solved: bool = True) -> None:
+    """Make the Lives again from what lies in the file; ``fresh`` after undo or load, when nothing known holds any more.
+
+    ``solved``: the bones hold the solved pose; else, as after loading a file, what the action says.
+    """
     if fresh:
         lives.clear()
     found = collections()
@@ -868,7 +902,7 @@ def sync(fresh: bool = False) -> None:
         except (ValueError, OSError):
             continue  # Cancel works without
         refresh(live, collection)
-        live.fresh = True
+        live.fresh = solved
         lives[collection.name] = live
 
 
@@ -953,7 +987,13 @@ def _before_load(*_: object) -> None:
 
 @persistent
 def _after_load(*_: object) -> None:
-    sync(fresh=True)
+    lives.clear()
+    if not collections():
+        return
+    bpy.context.view_layer.update()  # a file's targets have no places before
+    sync(fresh=True, solved=False)
+    for live in list(lives.values()):
+        update(live, bpy.context.scene, bpy.context.evaluated_depsgraph_get())
 
 
 @persistent

@@ -69,11 +69,10 @@ class NEURAL_IK_OT_live_start(_Button, bpy.types.Operator):
         """Start."""
         try:
             ob = rig.find(context)
-            collection = live_ik.start(context, ob, self.all_on)
+            collection = live_ik.start(context, ob, self.all_on, self.mode)
         except (ValueError, OSError) as error:
             self.report({"ERROR"}, str(error))
             return {"CANCELLED"}
-        _settings(collection).mode = self.mode
         live = live_ik.live_of(collection)
         notes = live.notes if live is not None else []
         self.report({"WARNING" if notes else "INFO"}, "; ".join(notes) or f"{ob.name} is live: move a target (G)")
@@ -265,7 +264,7 @@ class NEURAL_IK_OT_live_flip(_Living, bpy.types.Operator):
         live_ik.rebase(live, collection, ob, also_before=False)
         live_ik.put_back_targets(live, ob)
         context.view_layer.update()
-        live.seen = live.placed = live_ik.read_targets(live, ob)
+        live_ik.take_as_they_are(live, ob)
         return {"FINISHED"}
 
 

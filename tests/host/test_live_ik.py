@@ -1,0 +1,682 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Live IK in Blender: targets start on the body, the body reaches them, and everything can be taken back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import REPO, run_cli
+
+from .conftest import EXTENSION, wing
+
+FIRST_PRESS = 1e-4
+"""[rad] no bone may turn more when Live IK begins."""
+
+BACK = 1e-6
+"""Channels that were put back."""
+
+HIT = 1e-3
+"""[m] a target that can be reached is nearer than this."""
+
+
+@pytest.fixture(scope="session")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The weights that come along; where there are none yet, a few epochs' worth."""
+    shipped = REPO / "training_data" / "weights" / "best.npy"
+    if shipped.exists():
+        return shipped
+    path = tmp_path_factory.mktemp("weights") / "best.npy"
+    done = run_cli("standalone_trainer.py", "--epochs", "5", "--quiet", "--weights", path)
+    assert done.returncode in (0, 1), done.stderr
+    return path
+
+
+@pytest.fixture
+def character(demo: Any, weights: Path) -> Any:
+    """The demo character in the middle of a step, with weights in memory."""
+    import bpy
+
+    bpy.ops.neural_ik.load_weights(filepath=str(weights))
+    bpy.context.scene.frame_set(20)
+    return demo
+
+
+@pytest.fixture
+def began(character: Any) -> Any:
+    """The demo character, live."""
+    import bpy
+
+    assert bpy.ops.neural_ik.live_start() == {"FINISHED"}
+    return character
+
+
+def live() -> Any:
+    engine = wing("blender.live_ik")
+    (collection,) = engine.collections()
+    found = engine.live_of(collection)
+    assert found is not None
+    return found
+
+
+def target(role: str, kind: str = "EFFECTOR") -> Any:
+    engine = wing("blender.live_ik")
+    return engine.target_objects(engine.collections()[0])[kind, role]
+
+
+def settings() -> Any:
+    return wing("blender.live_ik").collections()[0].neural_ik_live
+
+
+def update() -> None:
+    import bpy
+
+    bpy.context.view_layer.update()
+
+
+def channels(ob: Any) -> np.ndarray:
+    values = wing("blender.runtime").snapshot(ob)
+    return np.concatenate([values[name] for name in sorted(values)])
+
+
+def matrices(ob: Any) -> np.ndarray:
+    return np.array([pb.matrix for pb in ob.pose.bones])
+
+
+def apart(a: np.ndarray, b: np.ndarray) -> float:
+    """[rad] largest turn between two sets of pose matrices; exact for small ones."""
+    turn = np.einsum("nab,nac->nbc", a[:, :3, :3], b[:, :3, :3])
+    return float(np.linalg.norm(turn - turn.transpose(0, 2, 1), axis=(1, 2)).max() / np.sqrt(8))
+
+
+def missed(ob: Any, role: str, bone: str | None = None, kind: str = "EFFECTOR") -> float:
+    """[m] from the bone's head, as Blender shows it, to its target."""
+    head = ob.matrix_world @ ob.pose.bones[bone or role].head
+    return float((head - target(role, kind).matrix_world.translation).length)
+
+
+def census() -> dict[str, int]:
+    """How many of everything the file and Blender hold."""
+    import bpy
+
+    found = {name: len(getattr(bpy.data, name)) for name in ("objects", "collections", "actions", "meshes", "texts")}
+    for name in dir(bpy.app.handlers):
+        handlers = getattr(bpy.app.handlers, name)
+        if isinstance(handlers, list):
+            found[name] = len(handlers)
+    return found
+
+
+def test_the_first_press_moves_no_bone(character: Any) -> None:
+    import bpy
+
+    before = matrices(character)
+    bpy.ops.neural_ik.live_start()
+    assert apart(matrices(character), before) == 0
+    live().dirty = True
+    settings().strength = 1.0
+    update()
+    assert live().solves == 1
+    assert apart(matrices(character), before) <= FIRST_PRESS
+    for role in ("LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head"):
+        assert missed(character, role) <= 1e-5
+
+
+def test_a_dragged_hand_is_reached_and_the_feet_stand(began: Any) -> None:
+    hand = target("RightHand")
+    assert not hand.neural_ik_target.use
+    feet = [np.array(began.pose.bones[f].head) for f in ("LeftFoot", "RightFoot")]
+    for _ in range(20):
+        hand.location.y -= 0.02
+        hand.location.z -= 0.01
+        update()
+        assert missed(began, "RightHand") <= HIT
+    assert hand.neural_ik_target.use, "what is moved is switched on"
+    assert live().solution.reached.all()
+    for foot, before in zip(("LeftFoot", "RightFoot"), feet, strict=True):
+        assert np.linalg.norm(np.array(began.pose.bones[foot].head) - before) <= HIT
+    assert missed(began, "Head") <= 1e-4, "a target that is off goes with the body"
+    assert missed(began, "Hips", kind="ROOT") <= 1e-4
+
+
+def test_one_solve_for_each_update_and_no_recursion(began: Any) -> None:
+    hand = target("LeftHand")
+    for count in range(1, 6):
+        hand.location.z += 0.01
+        update()
+        assert live().solves == count
+        update()
+        update()
+        assert live().solves == count
+
+
+def test_back_at_the_start_the_pose_is_the_old_one(began: Any) -> None:
+    before = matrices(began)
+    hand = target("LeftHand")
+    place = hand.location.copy()
+    for step in (0.3, -0.2, 0.1, 0.0):
+        hand.location = place
+        hand.location.z += step
+        update()
+    assert apart(matrices(began), before) <= FIRST_PRESS
+
+
+def test_cancel_puts_every_bone_back_and_leaves_nothing(character: Any) -> None:
+    import bpy
+
+    before, held = channels(character), census()
+    bpy.ops.neural_ik.live_start()
+    target("LeftHand").location.x += 0.2
+    target("Hips", "ROOT").location.z -= 0.2
+    update()
+    assert np.abs(channels(character) - before).max() > 0.01
+    assert bpy.ops.neural_ik.live_cancel() == {"FINISHED"}
+    assert np.abs(channels(character) - before).max() <= BACK
+    assert census() == held
+
+
+def test_apply_keeps_the_pose_and_leaves_nothing(character: Any) -> None:
+    import bpy
+
+    held = census()
+    bpy.ops.neural_ik.live_start()
+    target("Head").location.z -= 0.1
+    update()
+    shown = channels(character)
+    assert bpy.ops.neural_ik.live_apply() == {"FINISHED"}
+    assert np.abs(channels(character) - shown).max() <= BACK
+    assert census() == held
+
+
+def test_many_starts_and_stops_leave_no_growth(character: Any) -> None:
+    import bpy
+
+    before, held = channels(character), census()
+    for turn in range(30):
+        bpy.ops.neural_ik.live_start()
+        target("RightHand").location.z += 0.05
+        update()
+        (bpy.ops.neural_ik.live_cancel if turn % 2 else bpy.ops.neural_ik.live_apply)()
+        if not turn % 2:
+            bpy.context.scene.frame_set(20)
+    assert census() == held
+    assert np.abs(channels(character) - before).max() <= 1e-5
+
+
+def test_scrubbing_takes_the_targets_along(began: Any) -> None:
+    import bpy
+
+    hand, scene = target("RightHand"), bpy.context.scene
+    hand.location.z += 0.15
+    update()
+    place, shown = hand.location.copy(), matrices(began)
+    for frame in (30, 36, 5):
+        scene.frame_set(frame)
+        assert missed(began, "RightHand") <= HIT
+        assert (hand.location - place).length > 0.02
+    scene.frame_set(20)
+    assert (hand.location - place).length <= 1e-5
+    assert apart(matrices(began), shown) <= FIRST_PRESS
+
+
+def test_instead_of_the_action_targets_stay(began: Any) -> None:
+    import bpy
+
+    settings().mode = "INSTEAD"
+    target("RightHand").location.z += 0.1
+    update()
+    shown = matrices(began)
+    bpy.context.scene.frame_set(33)
+    assert apart(matrices(began), shown) <= FIRST_PRESS
+    assert bpy.ops.neural_ik.live_cancel() == {"FINISHED"}
+    there = matrices(began)
+    bpy.context.scene.frame_set(33)
+    assert apart(matrices(began), there) <= FIRST_PRESS, "Cancel leaves the action's own pose"
+
+
+def test_a_pose_that_was_keyed_stays_when_scrubbed(began: Any) -> None:
+    import bpy
+
+    target("LeftHand").location.z += 0.2
+    update()
+    shown = channels(began)
+    assert bpy.ops.neural_ik.live_key() == {"FINISHED"}
+    for frame in (25, 20):
+        bpy.context.scene.frame_set(frame)
+    assert np.abs(channels(began) - shown).max() <= 1e-5
+    bpy.ops.neural_ik.live_cancel()
+    assert np.abs(channels(began) - shown).max() <= 1e-5
+
+
+def test_apply_keys_where_auto_keying_is_on(began: Any) -> None:
+    import bpy
+
+    target("LeftHand").location.z += 0.2
+    update()
+    shown = channels(began)
+    bpy.context.scene.tool_settings.use_keyframe_insert_auto = True
+    try:
+        bpy.ops.neural_ik.live_apply()
+    finally:
+        bpy.context.scene.tool_settings.use_keyframe_insert_auto = False
+    for frame in (25, 20):
+        bpy.context.scene.frame_set(frame)
+    assert np.abs(channels(began) - shown).max() <= 1e-5
+
+
+def test_a_keying_set_says_what_is_keyed(began: Any) -> None:
+    import bpy
+
+    scene = bpy.context.scene
+    began.animation_data.action = None
+    own = scene.keying_sets.new(idname="own", name="Own")
+    own.paths.add(began, 'pose.bones["LeftHand"].rotation_quaternion', index=-1)
+    scene.keying_sets.active = own
+    target("LeftHand").location.z += 0.2
+    update()
+    bpy.ops.neural_ik.live_key()
+    actions = wing("blender.actions")
+    data = began.animation_data
+    curves = actions.curves(data.action, getattr(data, "action_slot", None))
+    assert {c.data_path for c in curves} == {'pose.bones["LeftHand"].rotation_quaternion'}
+
+
+@pytest.mark.parametrize("into", ["ACTION", "NEW", "NLA"])
+def test_a_bake_plays_back_what_was_live(began: Any, into: str) -> None:
+    import bpy
+
+    scene = bpy.context.scene
+    target("RightHand").location.z += 0.15
+    update()
+    shown = {}
+    for frame in (1, 15, 30):
+        scene.frame_set(frame)
+        shown[frame] = matrices(began)
+    scene.frame_set(20)
+    old = began.animation_data.action.name
+    assert bpy.ops.neural_ik.live_bake(first=1, last=30, into=into) == {"FINISHED"}
+    assert not wing("blender.live_ik").collections()
+    assert scene.frame_current == 20
+    action = began.animation_data.action
+    assert {"ACTION": action and action.name == old, "NEW": action and action.name != old, "NLA": action is None}[into]
+    for frame, pose in shown.items():
+        scene.frame_set(frame)
+        assert apart(matrices(began), pose) <= FIRST_PRESS
+        assert np.abs(matrices(began)[:, :3, 3] - pose[:, :3, 3]).max() <= 1e-4
+    assert all(m.show_viewport for o in scene.objects for m in o.modifiers)
+
+
+def test_a_bake_that_is_closed_leaves_the_action_alone(began: Any) -> None:
+    import bpy
+
+    keys, engine, scene = wing("blender.live_keys"), wing("blender.live_ik"), bpy.context.scene
+    target("RightHand").location.z += 0.15
+    update()
+    shown = matrices(began)
+    work = keys.bake(bpy.context, engine.collections()[0], 1, 30)
+    for _ in range(10):
+        next(work)
+    work.close()
+    assert scene.frame_current == 20
+    assert apart(matrices(began), shown) <= FIRST_PRESS
+    bpy.ops.neural_ik.live_cancel()
+    scene.frame_set(10)
+    pose = matrices(began)
+    scene.frame_set(20)
+    scene.frame_set(10)
+    assert apart(matrices(began), pose) == 0
+
+
+@pytest.mark.parametrize("pin", ["PLANE", "RAY"])
+def test_pinned_feet_do_not_slide_in_a_bake(began: Any, pin: str) -> None:
+    import bpy
+
+    scene = bpy.context.scene
+    for foot in ("LeftFoot", "RightFoot"):
+        target(foot).neural_ik_target.pin = pin
+    update()
+    assert bpy.ops.neural_ik.live_bake(first=15, last=25) == {"FINISHED"}
+    places = []
+    for frame in range(15, 26):
+        scene.frame_set(frame)
+        places.append([np.array(began.pose.bones[f].head) for f in ("LeftFoot", "RightFoot")])
+    slide = np.linalg.norm(np.diff(np.array(places), axis=0), axis=-1)
+    assert slide.max() <= 5e-4
+
+
+def test_a_foot_pinned_to_meshes_stands_on_them(began: Any) -> None:
+    import bpy
+
+    foot = target("LeftFoot")
+    place = foot.matrix_world.translation
+    mesh = bpy.data.meshes.new("step")
+    x, y, z = place.x, place.y, 0.25
+    corners = [(x - 0.2, y - 0.2, z), (x + 0.2, y - 0.2, z), (x + 0.2, y + 0.2, z), (x - 0.2, y + 0.2, z)]
+    mesh.from_pydata(corners, [], [(0, 1, 2, 3)])
+    bpy.context.scene.collection.objects.link(bpy.data.objects.new("step", mesh))
+    update()
+    foot.neural_ik_target.pin = "RAY"
+    update()
+    skeleton = live().rig.skeleton
+    ankle = skeleton.foot_rest[0, 0]
+    assert began.pose.bones["LeftFoot"].head.z == pytest.approx(0.25 + ankle, abs=HIT)
+    foot.neural_ik_target.pin = "PLANE"
+    update()
+    assert began.pose.bones["LeftFoot"].head.z == pytest.approx(ankle, abs=HIT)
+
+
+def test_hints_turn_elbow_and_knee_and_the_end_stays(began: Any) -> None:
+    target("LeftHand").location.y -= 0.2
+    update()
+    for role, joint in (("LeftHand", "LeftForeArm"), ("RightFoot", "RightShin")):
+        hint = target(role, "HINT")
+        end, turned = np.array(began.pose.bones[role].head), np.array(began.pose.bones[role].matrix)[:3, :3]
+        elbow = np.array(began.pose.bones[joint].head)
+        hint.neural_ik_target.use = True
+        hint.location.x += 0.5
+        hint.location.z += 0.3
+        update()
+        assert np.linalg.norm(np.array(began.pose.bones[role].head) - end) <= 1e-4
+        assert np.abs(np.array(began.pose.bones[role].matrix)[:3, :3] - turned).max() <= 1e-4
+        assert np.linalg.norm(np.array(began.pose.bones[joint].head) - elbow) > 0.01
+
+
+def test_strength_lies_between_the_pose_before_and_the_solved_one(began: Any) -> None:
+    before = matrices(began)
+    target("LeftHand").location.z += 0.2
+    update()
+    full = matrices(began)
+    settings().strength = 0.0
+    update()
+    assert apart(matrices(began), before) <= FIRST_PRESS
+    settings().strength = 0.5
+    update()
+    half = matrices(began)
+    assert 0.2 < apart(half, before) / apart(full, before) < 0.8
+
+
+def test_only_selected_bones_move_if_wished(began: Any) -> None:
+    bones = began.pose.bones
+    for pb in bones:
+        (pb if hasattr(pb, "select") else pb.bone).select = pb.name in ("LeftArm", "LeftForeArm")
+    before = np.array([pb.matrix_basis for pb in bones])
+    settings().selected_only = True
+    target("LeftHand").location.z += 0.2
+    update()
+    moved = np.abs(np.array([pb.matrix_basis for pb in bones]) - before).max(axis=(1, 2)) > 1e-4
+    assert {pb.name for pb, m in zip(bones, moved, strict=True) if m} == {"LeftArm", "LeftForeArm"}
+
+
+def test_a_flipped_pose_is_the_mirror_image(began: Any) -> None:
+    import bpy
+
+    target("LeftHand").location.z += 0.3
+    update()
+    before = {pb.name: np.array(pb.head) for pb in began.pose.bones}
+    bpy.ops.neural_ik.live_flip()
+    for name, head in before.items():
+        partner = name.replace("Left", "*").replace("Right", "Left").replace("*", "Right")
+        assert np.abs(np.array(began.pose.bones[partner].head) - head * [-1, 1, 1]).max() <= 1e-4
+        if partner in ("LeftHand", "RightHand", "Head"):
+            assert missed(began, partner) <= HIT
+    bpy.ops.neural_ik.live_flip(side="LEFT")
+    for name in ("Arm", "ForeArm", "Hand", "Thigh", "Shin"):
+        left, right = (
+            np.array(began.pose.bones[side + name].matrix_basis.to_quaternion()) for side in ("Left", "Right")
+        )
+        assert np.abs(np.abs(left) - np.abs(right)).max() <= 1e-3
+
+
+def test_a_deleted_target_is_a_free_one_and_can_be_had_again(began: Any) -> None:
+    import bpy
+
+    target("RightHand").location.z += 0.1
+    update()
+    bpy.data.objects.remove(target("RightHand"))
+    target("LeftHand").location.z += 0.1
+    update()
+    assert missed(began, "LeftHand") <= HIT
+    bpy.ops.neural_ik.live_reset()
+    target("RightHand").location.z += 0.1
+    update()
+    assert missed(began, "RightHand") <= HIT
+    assert bpy.ops.neural_ik.live_cancel() == {"FINISHED"}
+
+
+def test_a_deleted_character_ends_it(began: Any) -> None:
+    import bpy
+
+    bpy.data.objects.remove(began)
+    update()
+    target("LeftHand").location.z += 0.1
+    update()
+    assert bpy.ops.neural_ik.live_cancel() == {"FINISHED"}
+    assert not wing("blender.live_ik").collections()
+    assert not [o for o in bpy.data.objects if o.type == "EMPTY"]
+
+
+def test_renamed_bones_and_character_go_on(began: Any) -> None:
+    import bpy
+
+    before = channels(began)
+    began.name = "Other"
+    began.data.bones["LeftForeArm"].name = "Elbow.L"
+    update()
+    target("LeftHand").location.z += 0.1
+    update()
+    assert missed(began, "LeftHand") <= HIT
+    bpy.ops.neural_ik.live_cancel()
+    assert np.abs(channels(began) - before).max() <= BACK
+
+
+def test_edit_mode_pauses_it(began: Any) -> None:
+    import bpy
+
+    bpy.context.view_layer.objects.active = began
+    bpy.ops.object.mode_set(mode="EDIT")
+    target("LeftHand").location.z += 0.1
+    update()
+    bpy.ops.object.mode_set(mode="OBJECT")
+    update()
+    target("LeftHand").location.z += 0.01
+    update()
+    assert missed(began, "LeftHand") <= HIT
+
+
+def test_saved_and_loaded_it_goes_on(began: Any, tmp_path: Path) -> None:
+    import bpy
+
+    before = live().before
+    target("LeftHand").location.z += 0.1
+    update()
+    shown = channels(began)
+    path = str(tmp_path / "live.blend")
+    bpy.ops.wm.save_as_mainfile(filepath=path)
+    bpy.ops.wm.open_mainfile(filepath=path)
+    ob = next(o for o in bpy.data.objects if o.type == "ARMATURE")
+    update()
+    assert np.abs(channels(ob) - shown).max() <= 1e-5
+    target("LeftHand").location.z += 0.05
+    update()
+    assert missed(ob, "LeftHand") <= HIT
+    bpy.ops.neural_ik.live_cancel()
+    assert np.abs(channels(ob) - np.concatenate([before[k] for k in sorted(before)])).max() <= BACK
+
+
+def test_another_file_ends_it_without_a_word(began: Any) -> None:
+    import bpy
+
+    bpy.ops.wm.read_homefile(use_empty=True)
+    update()
+    assert not wing("blender.live_ik").lives
+
+
+def test_disabling_the_extension_cancels_it(began: Any) -> None:
+    import addon_utils
+    import bpy
+
+    before = live().before
+    target("LeftHand").location.z += 0.1
+    update()
+    try:
+        addon_utils.disable(EXTENSION)
+        assert not [o for o in bpy.data.objects if o.type == "EMPTY"]
+        kept = sys.modules[f"{EXTENSION}.neural_network.blender.runtime"].snapshot(began)
+        assert max(np.abs(kept[k] - before[k]).max() for k in before) <= BACK
+    finally:
+        addon_utils.enable(EXTENSION, default_set=True)
+
+
+def test_two_characters_are_moved_by_their_own_targets(character: Any) -> None:
+    import bpy
+
+    bpy.ops.neural_ik.live_start()
+    bpy.ops.neural_ik.add_demo_character(motion=False)
+    other = bpy.context.active_object
+    other.location.x = 2
+    update()
+    bpy.ops.neural_ik.live_start()
+    engine = wing("blender.live_ik")
+    first, second = sorted(engine.collections(), key=lambda c: c.name)
+    still = matrices(character)
+    hand = engine.target_objects(second)["EFFECTOR", "LeftHand"]
+    hand.location.z += 0.1
+    hand.location.x -= 0.1
+    update()
+    assert (engine.live_of(first).solves, engine.live_of(second).solves) == (0, 1)
+    assert apart(matrices(character), still) == 0
+    head = other.matrix_world @ other.pose.bones["LeftHand"].head
+    assert (head - hand.matrix_world.translation).length <= HIT
+
+
+def make_driven(ob: Any) -> None:
+    curve = ob.pose.bones["LeftArm"].driver_add("rotation_quaternion", 1)
+    curve.driver.expression = "0.1"
+
+
+def make_constrained(ob: Any) -> None:
+    ik = ob.pose.bones["LeftForeArm"].constraints.new("IK")
+    ik.chain_count = 2
+
+
+def make_rest(ob: Any) -> None:
+    ob.data.pose_position = "REST"
+
+
+def make_mirrored(ob: Any) -> None:
+    ob.scale.x = -1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (make_driven, "moved by a driver: mute it"),
+        (make_constrained, "moved by the constraint IK: Live IK would fight it. Mute it, or bake"),
+        (make_rest, "Rest Position"),
+        (make_mirrored, "negative scale"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_words(character: Any, spoil: Callable[[Any], None], words: str) -> None:
+    import bpy
+
+    spoil(character)
+    update()
+    held = census()
+    with pytest.raises(RuntimeError, match=words):
+        bpy.ops.neural_ik.live_start()
+    assert census() == held
+
+
+def test_a_turned_and_scaled_character_works(character: Any) -> None:
+    import bpy
+
+    character.animation_data.action = None
+    character.rotation_euler, character.scale, character.location = (1.2, 0.3, -0.5), (0.5, 0.5, 0.5), (3, 4, 5)
+    update()
+    before = matrices(character)
+    bpy.ops.neural_ik.live_start()
+    for role in ("LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head"):
+        assert missed(character, role) <= 1e-5
+    live().dirty = True
+    settings().strength = 1
+    update()
+    assert apart(matrices(character), before) <= FIRST_PRESS
+    target("LeftHand").location.z += 0.05
+    update()
+    assert missed(character, "LeftHand") <= HIT
+    character.location.x += 1.0
+    target("LeftHand").location.x += 1.0
+    for foot in ("LeftFoot", "RightFoot"):
+        target(foot).location.x += 1.0
+    update()
+    assert missed(character, "LeftHand") <= HIT
+
+
+def test_bones_of_other_names_are_known_by_their_roles(character: Any) -> None:
+    import bpy
+
+    for bone in character.data.bones:
+        side = {"Left": ".L", "Right": ".R"}
+        for word, end in side.items():
+            if bone.name.startswith(word):
+                bone.name = bone.name.removeprefix(word).lower() + end
+                break
+        else:
+            bone.name = bone.name.lower()
+    update()
+    bpy.ops.neural_ik.live_start()
+    target("LeftHand").location.z += 0.1
+    update()
+    assert missed(character, "LeftHand", "hand.L") <= HIT
+
+
+def test_a_rig_of_other_bones_is_told_to_train(character: Any) -> None:
+    import bpy
+
+    bpy.context.view_layer.objects.active = character
+    bpy.ops.object.mode_set(mode="EDIT")
+    for name in ("Spine2", "LeftToeBase", "RightToeBase"):
+        character.data.edit_bones.remove(character.data.edit_bones[name])
+    for name in ("NeckLower", "LeftShoulder", "RightShoulder"):
+        character.data.edit_bones[name].parent = character.data.edit_bones["Spine1"]
+    bpy.ops.object.mode_set(mode="OBJECT")
+    with pytest.raises(RuntimeError, match=r"another skeleton: .*Train for this rig"):
+        bpy.ops.neural_ik.live_start()
+
+
+def test_awkward_bones_are_written_in_their_own_way(character: Any) -> None:
+    import bpy
+
+    from .test_runtime import complicate
+
+    character.animation_data.action = None
+    complicate(character)
+    before, kept = matrices(character), channels(character)
+    bpy.ops.neural_ik.live_start()
+    live().dirty = True
+    settings().strength = 1
+    update()
+    assert apart(matrices(character), before) <= FIRST_PRESS
+    target("RightHand").location.z += 0.002
+    update()
+    assert missed(character, "RightHand") <= HIT * 0.01
+    bpy.ops.neural_ik.live_cancel()
+    assert np.abs(channels(character) - kept).max() <= BACK
+
+
+def test_the_nearest_learned_frame_is_shown(began: Any) -> None:
+    import bpy
+
+    target("LeftHand").location.z += 0.05
+    update()
+    why = wing("blender.live_ik").explain(live())
+    if not why.clip:
+        pytest.skip("these weights do not remember their frames")
+    assert why.clip in bpy.data.actions
+    assert bpy.ops.neural_ik.live_jump() == {"FINISHED"}
+    assert began.animation_data.action.name == why.clip
+    assert bpy.context.scene.frame_current == int(bpy.data.actions[why.clip].frame_range[0]) + why.frame
