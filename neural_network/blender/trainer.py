@@ -92,10 +92,8 @@ def train(words: Sequence[str], cancel_file: Path) -> Generator[Epoch | None, No
 
 
 def _end(process: subprocess.Popen[bytes], cancel_file: Path) -> None:
-    """Leave no process behind: first a word, then a nudge, then force."""
+    """Leave no process behind: a nudge, then force. What it writes is whole or not there, so nothing is damaged."""
     if process.poll() is None:
-        with contextlib.suppress(OSError):
-            cancel_file.touch()
         for act in (process.terminate, process.kill):
             act()
             end = time.monotonic() + PATIENCE

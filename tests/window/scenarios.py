@@ -107,6 +107,9 @@ def newcomer() -> Steps:
     assert [line.passed for line in keep().results[:5]] == [True] * 5, keep().results
     assert "Neural IK Tests" in bpy.data.texts
     yield from picture(out / "6_tested.png")
+    yield from press("neural_ik.show_path")
+    yield from picture(out / "7_show_path.png")
+    assert "standalone_trainer.py --data" in bpy.context.window_manager.clipboard
     (out / "figures.json").write_text(json.dumps(figures) + "\n")
 
 
