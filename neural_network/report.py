@@ -163,7 +163,7 @@ def _tests(card: dict[str, Any]) -> str:
         word, kind = ("pass", "good") if test["passed"] else ("FAIL", "bad")
         rows.append(
             f'<tr><td><span class="{kind}">{word}</span></td><th scope="row">{_text(test["name"])}</th>'
-            f"<td class=n>{test['score']:.4f}</td><td class=n>{signs.get(test['name'], '&lt;')} {test['threshold']:g}</td>"
+            f"<td class=n>{tests.score_text(test)}</td><td class=n>{signs.get(test['name'], '&lt;')} {test['threshold']:g}</td>"
             f"<td>{_text(test['sentence'])}</td></tr>"
         )
     head = "<tr><th scope=col>Result</th><th scope=col>Test</th><th scope=col class=n>Score</th>"

@@ -336,7 +336,7 @@ def figures(measured: list[Measured], poses: PoseSet, split: str) -> dict[str, A
     worst = []
     for results in zip(*(m.tests for m in measured), strict=True):
         low = results[0].name == "Follow"  # the one test where more is better
-        worst.append((min if low else max)(results, key=lambda r: r.score))
+        worst.append((min if low else max)(results, key=lambda r: np.inf if np.isnan(r.score) else r.score))
         worst[-1] = replace(worst[-1], passed=all(r.passed for r in results))
     holdout, refined = pooled["holdout"], pooled["refined"]
     assert holdout is not None
@@ -359,7 +359,7 @@ def figures(measured: list[Measured], poses: PoseSet, split: str) -> dict[str, A
             for c, name in enumerate(poses.clip_names)
             if np.any(clip == c)
         },
-        "tests": [vars(r) for r in worst],
+        "tests": [{**vars(r), "score": None if np.isnan(r.score) else r.score} for r in worst],
     }
 
 
@@ -433,10 +433,15 @@ def text(card: dict[str, Any]) -> list[str]:
     for test in card["tests"]:
         bound = f"({signs.get(test['name'], '<')} {test['threshold']:g})"
         verdict = "PASS" if test["passed"] else "FAIL"
-        lines.append(f"{verdict}  {test['name']:<19}{test['score']:8.4f}  {bound:<9} {test['sentence']}")
+        lines.append(f"{verdict}  {test['name']:<19}{score_text(test):>8}  {bound:<9} {test['sentence']}")
     passed = sum(test["passed"] for test in card["tests"])
     lines += [f"{passed} of {len(card['tests'])} tests passed", ""]
     return lines + table(card)
+
+
+def score_text(test: dict[str, Any]) -> str:
+    """The score of one of a card's tests in four decimals, a dash where there was nothing to measure."""
+    return "-" if test["score"] is None else f"{test['score']:.4f}"
 
 
 def table(card: dict[str, Any]) -> list[str]:

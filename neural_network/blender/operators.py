@@ -148,7 +148,7 @@ class NEURAL_IK_OT_run_tests(jobs.Pumped, _Button, bpy.types.Operator):
         block.from_string("\n".join(lines) + "\n")
         print("\n".join(lines))
         keep.results = tuple(
-            Line(f"{test['name']}: {test['score']:.3f} ({test['threshold']:g})", test["passed"])
+            Line(f"{test['name']}: {suite.score_text(test)} ({test['threshold']:g})", test["passed"])
             for test in result["tests"]
         )
         keep.results += tuple(Line(text) for text in _card_lines(result))
