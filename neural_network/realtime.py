@@ -336,7 +336,7 @@ class Machine:
         self.axes_product = _left_product(rotations.quaternion_from_matrix(rig.axes)).T
         # q -> q t with t what the T-pose and the core axes add on the right of each effector's orientation
         right = rig.rest_arm[bones, :3, :3] @ rig.basis[bones].transpose(0, 2, 1)
-        self.right = np.stack([_right_product(q) for q in rotations.quaternion_from_matrix(right)])
+        self.right = np.stack([right_product(q) for q in rotations.quaternion_from_matrix(right)])
         self.right_plain = bool(np.allclose(self.right, np.eye(4), atol=1e-9))
         # core quaternion of a bone -> rot_local: into bone axes, then the T-pose in front
         spin = np.tile(np.eye(4), (rig.count, 1, 1))
@@ -462,18 +462,14 @@ class Machine:
         return Anchor(memory, np.matmul(natural.transpose(0, 2, 1), turns).astype(np.float32), shift)
 
     def ends(self, goals: Goals, memory: Memory) -> tuple[np.ndarray, np.ndarray]:
-        """Positions (E, 3) [m] and rotations (E, 3) [rad] of the effectors that ``memory`` holds, in armature space."""
+        """Positions (E, 3) [m] and R R_rest^T as quaternions (E, 4) of the effectors that ``memory`` holds, in armature space."""
         cosine, sine = math.cos(memory.heading), math.sin(memory.heading)
         unheading = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
-        frame = unheading @ self.axes
-        turned = (
-            frame.T
-            @ memory.turns.astype(np.float64)
-            @ self.rig.basis[self.bones]
-            @ self.rig.rest_arm[self.bones, :3, :3].transpose(0, 2, 1)
-        )
-        positions = goals.root_pos + (memory.positions @ frame) * self.length
-        return positions, rotations.axis_angle_from_matrix(turned)
+        frame = unheading if self.straight else unheading @ self.axes
+        turned = quaternions_of(memory.turns).astype(np.float64) @ self._frame_product(memory.heading).T
+        if not self.right_plain:
+            turned = np.matmul(turned[:, None, :], self.right.transpose(0, 2, 1))[:, 0]
+        return goals.root_pos + (memory.positions @ frame) * self.length, turned
 
     def _own(self, rot_local: np.ndarray, unheading: np.ndarray) -> np.ndarray:
         """rot_local (J, 4) as the own rotations (J, 3, 3) that refinement works on."""
@@ -636,7 +632,7 @@ def _left_product(q: np.ndarray) -> np.ndarray:
     return np.array([[w, -x, -y, -z], [x, w, -z, y], [y, z, w, -x], [z, -y, x, w]])
 
 
-def _right_product(q: np.ndarray) -> np.ndarray:
+def right_product(q: np.ndarray) -> np.ndarray:
     """(4, 4) matrix of p -> p q on row quaternions."""
     w, x, y, z = q
     return np.array([[w, x, y, z], [-x, w, -z, y], [-y, z, w, -x], [-z, -y, x, w]])

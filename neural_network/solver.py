@@ -308,7 +308,7 @@ class Session:
         return solution
 
     def ends(self, goals: Goals) -> tuple[np.ndarray, np.ndarray]:
-        """Where the last answer, to ``goals``, put the effectors: positions (E, 3) [m] and rotations (E, 3) [rad], as Goals hold them.
+        """Where the last answer, to ``goals``, put the effectors: positions (E, 3) [m] and R R_rest^T as quaternions (E, 4), armature space.
 
         Raises ValueError where nothing was solved yet.
         """

@@ -89,7 +89,7 @@ def test_a_session_tells_where_the_effectors_came_to_be(name: str, rng: np.rando
     assert true.rotations is not None
     assert np.abs(positions - true.positions).max() <= 1e-5
     between = rotations.geodesic_angle(
-        rotations.matrix_from_axis_angle(turned), rotations.matrix_from_axis_angle(true.rotations)
+        rotations.matrix_from_quaternion(turned), rotations.matrix_from_axis_angle(true.rotations)
     )
     assert between.max() <= SAME
 
