@@ -391,8 +391,8 @@ def add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser = commands.add_parser(
         "bench",
         help="how fast training and solving are on this machine",
-        description="Medians of many repetitions, on one thread unless OPENBLAS_NUM_THREADS says otherwise. Run it on a "
-        "machine that does nothing else: the best repetition beside the median shows how quiet it was.",
+        description="Medians of many repetitions, in CPU time, on one thread unless OPENBLAS_NUM_THREADS says otherwise (then "
+        "in wall time). Run it on a machine that does nothing else: the best repetition beside the median shows how quiet it was.",
     )
     parser.add_argument(
         "--weights", type=Path, metavar="BEST.npy", help="(the shipped ones; untrained where there are none)"
@@ -434,7 +434,10 @@ def run_bench(args: argparse.Namespace) -> int:
     words = "untrained network (times do not depend on it)" if weights is None else str(weights)
     load = "" if about["load"] is None else f", load {about['load']:g}"
     print(f"{about['cpu']}, {about['cores']} cores, {about['system']}{load}", file=say)
-    print(f"Python {about['python']}, NumPy {about['numpy']}, {about['blas']}, {about['threads']} thread(s)", file=say)
+    print(
+        f"Python {about['python']}, NumPy {about['numpy']}, {about['blas']}, {about['threads']} thread(s), {about['clock']}",
+        file=say,
+    )
     print(f"{words}\n\n{'':44}{'median':>12}{'best':>12}", file=say)
     figures: dict[str, Any] = {}
     best: dict[str, float] = {}

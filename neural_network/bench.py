@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How fast everything is: a generator of rows, each the median of many repetitions, for one thread of one machine.
 
+Times are CPU time of this process where one thread works (what else the machine does would otherwise be in them, and more
+of it in long calls than in short ones), and wall time for several threads; on a quiet machine the two are the same.
 What is measured is what the rest of the house calls, by its public names; nothing is written anew to look fast.
 """
 
@@ -30,6 +32,7 @@ EPOCH = 50_000  # poses presented in the epoch that is timed
 MANY = 4096  # poses in one call of solve_batch
 SECONDS = 1.0  # spent on each row, at least
 LEAST = 7  # repetitions at least, however slow
+SHORT = 5e-4  # [s] calls quicker than this are timed several at once: reading the clock costs a microsecond
 STEP = 1e-3  # [rad] of the central differences; float32 has no use for a smaller one
 
 
@@ -79,8 +82,6 @@ def run(
 
 def machine() -> dict[str, Any]:
     """What the figures belong to: processor, Python, NumPy, its BLAS, and how many threads that may use."""
-    words = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    asked = next((os.environ[w] for w in words if os.environ.get(w, "").isdigit()), None)
     return {
         "cpu": _processor(),
         "cores": os.cpu_count() or 1,
@@ -88,7 +89,8 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "blas": _blas(),
-        "threads": int(asked) if asked else os.cpu_count() or 1,
+        "threads": _threads(),
+        "clock": "CPU time" if _clock() is time.process_time else "wall time",
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
     }
 
@@ -148,9 +150,9 @@ def _gradient_rows(rig: Skeleton, rot: np.ndarray, targets: Targets, seconds: fl
     fk_gradient(rig, rot, targets)
     began = time.perf_counter()
     while len(numeric) < LEAST or time.perf_counter() - began < 2 * seconds:
-        # turn and turn about, so that whatever else the machine does meets both alike
-        numeric.append(_time(lambda: numeric_gradient(rig, rot, targets)))
-        exact += [_time(lambda: fk_gradient(rig, rot, targets)) for _ in range(20)]
+        # turn and turn about, so that whatever the processor is about meets both alike
+        numeric.append(_time(lambda: numeric_gradient(rig, rot, targets), 1))
+        exact += [_time(lambda: fk_gradient(rig, rot, targets), 2) for _ in range(10)]
     ratio = float(np.median(numeric) / np.median(exact))
     yield Row(
         "gradient_speedup",
@@ -175,17 +177,16 @@ def _epoch_row(rig: Skeleton, samples: Samples, net: Network, seconds: float, ep
     )
     presented = config.augment * (count - held)
     times: list[float] = []
-    began = before = time.perf_counter()
-    worked = time.process_time()
+    clock, began = _clock(), time.perf_counter()
+    before = clock()
     for _ in training.train(rig, samples, parts, replace(config, patience=10_000)):
-        now = time.perf_counter()
+        now = clock()
         times.append(now - before)
         before = now
-        if len(times) > 2 and now - began > seconds:
+        if len(times) > 2 and time.perf_counter() - began > seconds:
             break
-    worked = (time.process_time() - worked) / len(times) * EPOCH / presented
     sizes = " ".join(map(str, network.sizes(rig, net.layout, net.hidden)))
-    how = f"layers {sizes}, pose-mix, all losses, validation; {worked:.2f} s of CPU"
+    how = f"layers {sizes}, pose-mix, all losses, validation"
     return _row("epoch_seconds_per_50k", times, EPOCH / presented, "s", how)
 
 
@@ -258,20 +259,34 @@ def _row(name: str, times: Any, scale: float, unit: str, sentence: str) -> Row:
 
 
 def _times(call: Callable[[], Any], seconds: float) -> list[float]:
-    """Times [s] of many calls, after a few that warm up."""
+    """Times [s] of one call, from many, after a few that warm up."""
     for _ in range(3):
         call()
+    together = max(1, round(SHORT / max(_time(call, 3), 1e-7)))
     out: list[float] = []
     began = time.perf_counter()
     while len(out) < LEAST or time.perf_counter() - began < seconds:
-        out.append(_time(call))
+        out.append(_time(call, together))
     return out
 
 
-def _time(call: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began
+def _time(call: Callable[[], Any], together: int) -> float:
+    clock = _clock()
+    began = clock()
+    for _ in range(together):
+        call()
+    return (clock() - began) / together
+
+
+def _clock() -> Callable[[], float]:
+    fine = time.get_clock_info("process_time").resolution < 1e-5  # not on Windows
+    return time.process_time if fine and _threads() == 1 else time.perf_counter
+
+
+def _threads() -> int:
+    words = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    asked = next((os.environ[w] for w in words if os.environ.get(w, "").isdigit()), None)
+    return int(asked) if asked else os.cpu_count() or 1
 
 
 def _processor() -> str:
