@@ -22,6 +22,7 @@ from .. import dataset, network, rotations
 from ..network import Network
 from ..novelty import Explanation
 from ..skeleton import limb
+from ..realtime import right_product
 from ..solver import REACHED, Goals, Session, Solution, Solver
 from . import live_rig, memory, runtime
 from .rig import Rig, metres
@@ -76,6 +77,12 @@ class Live:
     """(E + 1, 7) places [m, rig space] and orientations of the effectors and the root in the base pose."""
     rest: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """(E + 1, 4) rest orientations of the same."""
+    unrest: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """(E, 4, 4) quaternions (w, x, y, z), as rows, to those relative to the rest."""
+    plain: bool = False
+    """All bones hang on each other and turn by quaternions: a pose is written in one go."""
+    weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    turn_weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
     rest_turns: list[Quaternion] = field(default_factory=list)
     steps: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """(J, 4, 4) rest matrix of each bone relative to its parent's."""
@@ -242,6 +249,8 @@ def _make(collection: bpy.types.Collection, ob: bpy.types.Object, rig: Rig, net:
     ends = [*skeleton.effectors, 0]
     live.rest = rotations.quaternion_from_matrix(skeleton.rest_arm[ends, :3, :3])
     live.rest_turns = [Quaternion(q) for q in live.rest.tolist()]
+    live.unrest = np.stack([right_product(q) for q in rotations.quaternion_conjugate(live.rest[:-1])])
+    live.plain = rig.simple and all(rig.modes[b] == "QUATERNION" for b in rig.index.tolist())
     live.steps = skeleton.rest_arm.copy()
     live.steps[1:] = np.linalg.inv(skeleton.rest_arm[skeleton.parents[1:]]) @ skeleton.rest_arm[1:]
     _anchor(live, ob)
@@ -257,7 +266,7 @@ def _anchor(live: Live, ob: bpy.types.Object) -> None:
     live.motion = phase, task = motion(ob)
     rows = live.base_rows
     goals = Goals(
-        rows[:-1, :3], live.base_root, live.base_rot[0], _turned(rows[:-1, 3:], live.rest[:-1]), phase=phase, task=task
+        rows[:-1, :3], live.base_root, live.base_rot[0], _turned(live, rows[:-1, 3:]), phase=phase, task=task
     )
     live.session.anchor(goals, live.base_rot)
 
@@ -274,11 +283,12 @@ def pose_matrices(live: Live, turns: np.ndarray, root: np.ndarray) -> np.ndarray
     return own
 
 
-def _turned(quaternions: np.ndarray, rest: np.ndarray) -> np.ndarray:
-    """log(R R_rest^T) (N, 3) [rad]."""
-    return rotations.axis_angle_from_quaternion(
-        rotations.quaternion_multiply(quaternions, rotations.quaternion_conjugate(rest))
-    )
+def _turned(live: Live, quaternions: np.ndarray) -> np.ndarray:
+    """log(R R_rest^T) (E, 3) [rad] of the effectors' orientations (E, 4); as in rotations.py, in fewer steps."""
+    q = np.matmul(quaternions[:, None, :], live.unrest)[:, 0]
+    q *= np.where(q[:, :1] < 0, -1.0, 1.0)
+    lean = np.sqrt(np.einsum("nc,nc->n", q[:, 1:], q[:, 1:])) + 1e-30
+    return q[:, 1:] * (2 * np.arctan2(lean, q[:, 0]) / lean)[:, None]
 
 
 def _add_targets(
@@ -452,6 +462,10 @@ def read_targets(live: Live, ob: bpy.types.Object) -> tuple[np.ndarray, np.ndarr
     to_rig = _to_rig(live, ob)
     rows, world = [], []
     for target in live.targets:
+        if not target.use and target.kind == "HINT":
+            rows.append(_NOWHERE)
+            world.append(_NOWHERE)
+            continue
         found = objects.get(target.name) if target.name else None
         if found is None:
             live.dirty |= bool(target.name)
@@ -512,6 +526,14 @@ def refresh(live: Live, collection: bpy.types.Collection) -> None:
             ob.hide_viewport = hidden
         targets.append(Target(ob.name, kind, role, own.use, own.weight, own.turn_weight, own.pin, led))
     live.targets = targets
+    _weigh(live)
+
+
+def _weigh(live: Live) -> None:
+    """The weights as the solver takes them."""
+    effectors = live.targets[: len(live.rig.skeleton.effectors)]
+    live.weights = np.array([t.weight if t.use and t.name else 0.0 for t in effectors])
+    live.turn_weights = np.array([t.turn_weight if t.use and t.name else 0.0 for t in effectors])
 
 
 # ---- solving
@@ -589,12 +611,13 @@ def _switch_on(live: Live, world: np.ndarray, unit: float) -> None:
     far |= 1 - np.abs(np.einsum("tc,tc->t", world[:, 3:], live.placed[:, 3:])) > MOVED[1]
     if not far.any():
         return
-    for row in np.flatnonzero(far).tolist():
+    for row in np.flatnonzero(far).tolist():  # seldom: not in the middle of a drag
         target = live.targets[row]
         if not target.use and target.kind != "HINT" and target.name:
             target.use = live.dirty = True
             ob: Any = bpy.data.objects[target.name]
             ob.neural_ik_target.use = True
+    _weigh(live)
 
 
 def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarray, scene: Any, depsgraph: Any) -> None:
@@ -611,17 +634,17 @@ def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarr
     hips = live.base_rows[count] if free else ends[count]
     if not free and (root.weight < 1 or root.turn_weight < 1):
         hips = _between(live.base_rows[count], hips, root.weight, root.turn_weight)
-    root_turn = rotations.quaternion_multiply(rotations.quaternion_conjugate(live.rest[count]), hips[3:])
+    root_turn = live.rest_turns[count].conjugated() @ Quaternion(hips[3:].tolist())
     phase, task = live.motion
     if settings.motion == "MANUAL":
         phase, task = settings.phase, dataset_task(settings.task)
     live.goals = Goals(
         ends[:count, :3],
         hips[:3],
-        rotations.axis_angle_from_quaternion(root_turn),
-        _turned(ends[:count, 3:], live.rest[:count]),
-        weights=np.array([t.weight if t.use and t.name else 0.0 for t in effectors]),
-        orientation_weights=np.array([t.turn_weight if t.use and t.name else 0.0 for t in effectors]),
+        np.array(root_turn.to_exponential_map()),
+        _turned(live, ends[:count, 3:]),
+        weights=live.weights,
+        orientation_weights=live.turn_weights,
         phase=phase,
         task=task,
         ground=(settings.ground - ob.matrix_world.translation.z) * metres(ob),
@@ -638,7 +661,8 @@ def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarr
         quaternions = rotations.quaternion_multiply(base, rotations.quaternion_from_axis_angle(step))
         place = live.base_root + settings.strength * (place - live.base_root)
     live.solution, live.shown, live.shown_root = solution, quaternions, place
-    write(ob, live.rig, quaternions, place, selected(ob, live.rig) if settings.selected_only else None, live.base)
+    mask = selected(ob, live.rig) if settings.selected_only else None
+    write(ob, live.rig, quaternions, place, mask, live.base, live.plain)
     live.seen = rows
     live.placed = world
     _follow(live, ob, free)
@@ -732,10 +756,11 @@ def write(
     root_pos: np.ndarray,
     mask: np.ndarray | None = None,
     base: dict[str, np.ndarray] | None = None,
+    plain: bool = False,
 ) -> None:
     """Pose the controlled bones: rot_local (J, 4), root's head (3) [m, rig space]; with ``mask`` (J) the others go to ``base``.
 
-    As runtime.apply, in fewer steps where all bones hang on each other and turn by quaternions.
+    As runtime.apply, in fewer steps for a ``plain`` rig: all bones hang on each other and turn by quaternions.
     """
     bones = ob.pose.bones
     if mask is not None and not mask.all():
@@ -743,7 +768,7 @@ def write(
         known, head = live_rig.pose_of(ob, rig, base)
         quaternions = np.where(mask[:, None], quaternions, rotations.quaternion_from_axis_angle(known))
         root_pos = root_pos if mask[0] else head
-    if not rig.simple or any(rig.modes[b] != "QUATERNION" for b in rig.index.tolist()):
+    if not plain:
         runtime.apply(ob, rig, rotations.axis_angle_from_quaternion(quaternions), root_pos)
         return
     written = np.empty(len(rig.bones) * 4, np.float32)
@@ -778,14 +803,8 @@ def _follow(live: Live, ob: bpy.types.Object, free: bool) -> None:
                 continue
             place, turn = live.solution.root_pos, rest[row] @ Quaternion(live.solution.quaternions[0].tolist())
         else:
-            place, turn = places[row], _exp(turned[row]) @ rest[row]
+            place, turn = places[row], Quaternion(turned[row].tolist()) @ rest[row]
         live.placed[row] = _place(bpy.data.objects[live.targets[row].name], place.tolist(), turn, to_world)
-
-
-def _exp(rot: np.ndarray) -> Quaternion:
-    """Axis-angle (3) [rad] to a quaternion."""
-    angle = float(np.sqrt(rot @ rot))
-    return Quaternion(rot.tolist(), angle) if angle > 1e-12 else Quaternion()
 
 
 def _colour(live: Live) -> None:

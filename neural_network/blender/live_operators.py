@@ -260,7 +260,7 @@ class NEURAL_IK_OT_live_flip(_Living, bpy.types.Operator):
             other = np.array([name.startswith(taken) for name in names])
             mirrored, place = np.where(other[:, None], mirrored, core), root
         flipped = rotations.quaternion_from_axis_angle(skeleton.from_core(mirrored))
-        live_ik.write(ob, live.rig, flipped, place)
+        live_ik.write(ob, live.rig, flipped, place, plain=live.plain)
         live_ik.rebase(live, collection, ob, also_before=False)
         live_ik.put_back_targets(live, ob)
         context.view_layer.update()
