@@ -37,7 +37,7 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from neural_network import dataset, network, novelty, report, tests, training
+from neural_network import dataset, losses, network, novelty, report, tests, training
 from neural_network.config import Losses, Training
 from neural_network.context import LAYOUTS, Samples, prepare
 from neural_network.dataset import TEST, TRAIN, VALIDATION, PoseSet
@@ -233,6 +233,9 @@ def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
     if args.cancel_file is not None:
         args.cancel_file.unlink(missing_ok=True)  # one left over from an earlier run
     samples = prepare(poses, older_ground=args.older_ground)
+    if poses.skeleton.limits is None:
+        limits = losses.mine_limits(poses.skeleton, training.components(samples.rot))
+        poses = replace(poses, skeleton=replace(poses.skeleton, limits=limits))
     job = Job(args, say, poses, samples, config, start)
     _header(say, config, args)
     if args.folds:

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
+if __name__ == "__main__":
+    for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(_name, "1")
 
 import numpy as np
 
@@ -53,11 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def trained(**settings: object) -> Network:
         config = replace(Training(epochs=1_000_000, time_limit=args.time_limit), **settings)  # type: ignore[arg-type]
-        epoch = None
-        for epoch in training.train(poses.skeleton, samples, parts, config):
-            pass
-        assert epoch is not None
-        return training.finish(poses.skeleton, samples, parts, config, epoch.state)
+        *_, last = training.train(poses.skeleton, samples, parts, config)
+        return training.finish(poses.skeleton, samples, parts, config, last.state)
 
     net = trained()
     exactness(net, samples, rows)
@@ -121,8 +119,9 @@ def tracking(net: Network, poses: dataset.PoseSet, samples: context.Samples, row
             acceleration.append(np.sqrt((np.diff(way, 2, axis=-1) ** 2).sum(axis=0)).mean() * fps**2)
             third.append(np.sqrt((np.diff(way, 3, axis=-1) ** 2).sum(axis=0)).mean() * fps**3)
     print(f"\nTracking, {len(tracks)} tracks of 120 frames, network + 3 steps, each frame for itself")
+    growth = np.mean(late) / np.mean(early)
     print(
-        f"MPJPE near frame 10: {np.mean(early) * 1000:.2f} mm, near frame 119: {np.mean(late) * 1000:.2f} mm (x{np.mean(late) / np.mean(early):.2f})"
+        f"MPJPE near frame 10: {np.mean(early) * 1000:.2f} mm, near frame 119: {np.mean(late) * 1000:.2f} mm (x{growth:.2f})"
     )
     print(
         f"acceleration {np.mean(ours):.2f} m/s^2 against the capture's {np.mean(theirs):.2f} (x{np.mean(ours) / np.mean(theirs):.3f})"

@@ -17,6 +17,7 @@ from .config import Losses
 from .context import Layout, Targets, decode
 from .skeleton import Skeleton
 
+MINED_MARGIN = np.radians(10)  # beyond what was seen a joint may still turn this far
 _NEVER_ZERO = 1e-12  # added under square roots: the gradient of a norm at zero is taken as zero
 
 
@@ -102,6 +103,28 @@ def limit_excess(rot: np.ndarray, limits: np.ndarray) -> tuple[np.ndarray, np.nd
     active = (over_swing > 0).astype(rot.dtype)
     side = np.where(over_high > 0, 1.0, np.where(over_low > 0, -1.0, 0.0)).astype(rot.dtype)
     return over_swing, over_twist, sign * active * (d_swing + slope * d_toward), sign * side * d_twist
+
+
+def mine_limits(skeleton: Skeleton, rot: np.ndarray) -> np.ndarray:
+    """Joint limits (J, 6) [rad] of a rig that has none, from the core rotations (3, J, N) seen: their range, and a margin.
+
+    The outermost 0.5 % of poses on each side are left out as slips; the root is free.
+    """
+    local = np.einsum("jba,bjn->ajn", skeleton.basis, rot.astype(np.float64))
+    half = 0.5 * np.sqrt(np.sum(local * local, axis=0) + 1e-30)
+    sign = np.where(np.cos(half) < 0, -1, 1)
+    w = np.cos(half) * sign
+    x, y, z = local * (0.5 * np.sin(half) / half * sign)
+    twist = 2 * np.arctan2(y, w)
+    swing = 2 * np.arctan2(np.sqrt(x * x + z * z), np.sqrt(w * w + y * y))
+    toward = np.arctan2(z, x) - 0.5 * twist
+    ranges = np.stack([swing * np.cos(toward), twist, swing * np.sin(toward)], axis=1)  # (J, 3, N)
+    low, high = np.percentile(ranges, [0.5, 99.5], axis=2)
+    out = np.empty((skeleton.count, 6))
+    out[:, ::2] = np.minimum(low, 0) - MINED_MARGIN
+    out[:, 1::2] = np.maximum(high, 0) + MINED_MARGIN
+    out[0] = np.nan
+    return out
 
 
 def joint_limits(skeleton: Skeleton, rot: np.ndarray) -> tuple[float, np.ndarray]:
@@ -190,7 +213,9 @@ def total(
         values["limits"], turn = joint_limits(skeleton, rot)
         felt[:, 1:] += weights.limits * turn[:, 1:]
     if shift is not None and truth.shift is not None and weights.pose > 0:
-        values["root"], push = effector_distance(shift[:, None], truth.shift[:, None], np.ones((1, len(outputs)), rot.dtype))
+        values["root"], push = effector_distance(
+            shift[:, None], truth.shift[:, None], np.ones((1, len(outputs)), rot.dtype)
+        )
         out[3 * skeleton.count :] += weights.pose * push[:, 0]
     if layout.free_root:  # the root's outputs turn the given root on: its own rotation is theirs times the given
         rot[:, 0] = outputs.T[:3]

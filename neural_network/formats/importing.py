@@ -768,6 +768,7 @@ def _write(path: Path, pieces: Sequence[_Piece], rig: Skeleton, options: Options
         "effectors": np.array([rig.names[e] for e in rig.effectors]),
         "feet": np.array([rig.names[f] for f in rig.feet], dtype=longest),
         "t_pose": rig.t_pose,
+        **({} if rig.limits is None else {"limits": rig.limits}),
     }
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
