@@ -2,9 +2,10 @@
 """Blender's own inverse kinematics on our skeleton, through bpy: IK constraints with Blender's standard solver, and iTaSC.
 
 The rig is built as a rigger would: an empty for every effector, IK on the bone whose tail is the effector's head (forearm,
-shin, neck), and where orientations are asked a Copy Rotation on the hand, foot or head itself, in world space. Legs have a
-chain of two, arms and neck reach down to the lowest spine bone, since the Hips are given and nothing else may lean. The pose
-to start from is keyed into the bones (FK), and what the constraints made of it is read back.
+shin, neck), and where orientations are asked either a Copy Rotation on the hand, foot or head itself (what most rigs do) or
+a chain that ends in that bone and asks for its rotation too. Legs have a chain of two, arms and neck reach down to the
+lowest spine bone, since the Hips are given and nothing else may lean. The pose to start from is keyed into the bones (FK),
+and what the constraints made of it is read back.
 """
 
 from __future__ import annotations
@@ -19,35 +20,38 @@ from neural_network.skeleton import Skeleton, chain
 from .peer_solvers import ITERATIONS, Ask, Peer
 
 
-def blender(rig: Skeleton, prior: np.ndarray, itasc: bool = False) -> Peer:
-    """Blender's IK constraints with its standard solver, or with iTaSC."""
+def blender(rig: Skeleton, prior: np.ndarray, itasc: bool = False, whole: bool = False) -> Peer:
+    """Blender's IK constraints with its standard solver, or with iTaSC; ``whole`` lets the chain solve for rotations too."""
     import bpy
     from mathutils import Matrix, Quaternion
 
-    armature, empties = build(rig, itasc)
+    armature, empties = build(rig, itasc, whole)
     bones = [armature.pose.bones[n] for n in rig.names]
     ends = [bones[e] for e in rig.effectors]
     layer = bpy.context.view_layer
-    rest = rig.rest_core.copy()
-    rest[:, :3, 3] -= rest[0, :3, 3]
+    rest = np.array([bone.bone.matrix_local for bone in bones])  # as Blender has it: ours but for float32 and rolls
+    basis = rest[:, :3, :3]
     rest_ends = rest[list(rig.effectors), :3, :3]
     inverse_rest = np.linalg.inv(rest)
+    lengths = np.array([end.length for end in ends])
 
     def load(rot: np.ndarray) -> list[Any]:
-        return [Quaternion(q) for q in rotations.quaternion_from_axis_angle(np.einsum("jba,jb->ja", rig.basis, rot))]
+        return [Quaternion(q) for q in rotations.quaternion_from_axis_angle(np.einsum("jba,jb->ja", basis, rot))]
 
     def solve(start: list[Any], ask: Ask) -> np.ndarray:
         for bone, quaternion in zip(bones, start, strict=True):
             bone.rotation_quaternion = quaternion
-        turned = [None] * len(ends) if ask.turned is None else ask.turned @ rest_ends
-        for end, empty, position, turn in zip(ends, empties, ask.positions, turned, strict=True):
-            matrix = np.eye(4)
-            matrix[:3, 3] = position
-            if turn is not None:
-                matrix[:3, :3] = turn
+        matrices = np.tile(np.eye(4), (len(ends), 1, 1))
+        matrices[:, :3, 3] = ask.positions
+        if ask.turned is not None:
+            matrices[:, :3, :3] = ask.turned @ rest_ends
+            if whole:  # such a chain reaches with the bone's tail
+                matrices[:, :3, 3] += matrices[:, :3, 1] * lengths[:, None]
+        for end, empty, matrix in zip(ends, empties, matrices, strict=True):
             empty.matrix_world = Matrix(matrix.tolist())
-            if "turn" in end.constraints and end.constraints["turn"].enabled != (turn is not None):
-                end.constraints["turn"].enabled = turn is not None
+            if end.constraints["turn"].enabled != (ask.turned is not None):
+                end.constraints["turn"].enabled = ask.turned is not None
+                end.parent.constraints["reach"].enabled = ask.turned is None or not whole
         layer.update()
         return np.array([bone.matrix for bone in bones])
 
@@ -64,15 +68,17 @@ def blender(rig: Skeleton, prior: np.ndarray, itasc: bool = False) -> Peer:
         solver = f"iTaSC in animation mode, solver SDLS, precision 0.1 mm, {ITERATIONS * 2} iterations"
     else:
         solver = "the standard solver, 500 iterations (Blender's default)"
+    turning = "a Copy Rotation on hands, feet and head"
+    if whole:
+        turning = "the chains end in hands, feet and head instead and ask for their rotation (weight 1)"
     how = (
         f"{solver}; IK constraints on forearms, shins and the upper neck to empties, chains: legs 2, arms and neck down to "
-        "the lowest spine bone, no stretch, no limits; Copy Rotation on hands, feet and head where orientations are asked; "
-        "timed with pose in and out"
+        f"the lowest spine bone, no stretch, no limits; where orientations are asked, {turning}; timed with pose in and out"
     )
     return Peer(how, prior.size * 4, load, solve, pose)
 
 
-def build(rig: Skeleton, itasc: bool) -> tuple[Any, list[Any]]:
+def build(rig: Skeleton, itasc: bool, whole: bool) -> tuple[Any, list[Any]]:
     """The armature in an empty scene, and one empty for every effector."""
     import bpy
     from mathutils import Matrix
@@ -102,12 +108,13 @@ def build(rig: Skeleton, itasc: bool) -> tuple[Any, list[Any]]:
         bpy.context.collection.objects.link(empty)
         empties.append(empty)
         above = chain(rig.parents, effector)[1:-1]
-        constraint = armature.pose.bones[rig.names[above[0]]].constraints.new("IK")
-        constraint.target = empty
-        constraint.chain_count = 2 if effector in rig.feet else len(above)
-        constraint.use_stretch = False
-        turn = armature.pose.bones[name].constraints.new("COPY_ROTATION")
+        length = 2 if effector in rig.feet else len(above)
+        reach = armature.pose.bones[rig.names[above[0]]].constraints.new("IK")
+        reach.name, reach.target, reach.chain_count, reach.use_stretch = "reach", empty, length, False
+        turn = armature.pose.bones[name].constraints.new("IK" if whole else "COPY_ROTATION")
         turn.name, turn.target, turn.enabled = "turn", empty, False
+        if whole:
+            turn.chain_count, turn.use_stretch, turn.use_rotation = length + 1, False, True
     for bone in armature.pose.bones:
         bone.rotation_mode = "QUATERNION"
     if itasc:
