@@ -209,6 +209,15 @@ def test_rotations_out_are_unit_and_exact_puts_the_feet_on_their_targets(rng: np
     assert geodesic_angle(placed_turned, turned).max() < 1e-7
 
 
+def test_a_leg_without_length_cannot_be_put_on_a_target(rng: np.random.Generator) -> None:
+    inputs, _ = legs_rows(rng, 1)
+    inputs[0, 14:17] = 0  # the left calf's place in its thigh
+    _, scene = encode_inputs(legs_layout(), inputs[0])
+    assert np.all(np.isfinite(decode(legs_layout(), np.zeros(18), scene)))
+    with pytest.raises(ValueError, match="longer than"):
+        decode(legs_layout(), np.zeros(18), scene, exact=True)
+
+
 def test_a_strayed_previous_pose_differs_only_in_the_rotations_and_its_answer_leads_home(
     rng: np.random.Generator,
 ) -> None:

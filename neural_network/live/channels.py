@@ -358,7 +358,7 @@ def decode(shape: Layout, guess: np.ndarray, scene: dict[str, np.ndarray], *, ex
     """What the trainee answers (..., sum of ``groups``) to wire outputs (..., n): unit quaternions, exact lengths.
 
     ``exact`` (legs only): bends each knee and turns each thigh a little so that the foot's head lies on its target, as
-    far as the leg reaches, with the foot's orientation kept.
+    far as the leg reaches, with the foot's orientation kept. Raises ValueError where a leg has no length.
     """
     guess = np.asarray(guess, np.float64)
     lead = guess.shape[:-1]
@@ -488,6 +488,10 @@ def _place_feet(scene: dict[str, np.ndarray], rotations: np.ndarray) -> np.ndarr
     calf = _multiply(thigh, rotations[..., 1::3, :])
     turned = _multiply(calf, rotations[..., 2::3, :])
     upper, lower = _length(knee - hip), _length(foot - knee)
+    if not bool(((upper > 1e-4) & (lower > 1e-4)).all()):
+        raise ValueError(
+            "legs: expected thighs and calves longer than 0.1 mm to put feet on their targets, got shorter"
+        )
     to = scene["legs.target"] - hip
     axis = to / np.maximum(_length(to), 1e-12)
     far = np.clip(_length(to), np.abs(upper - lower) + 1e-6, upper + lower - 1e-6)

@@ -81,6 +81,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
     parser.add_argument(
         "--no-limbs", action="store_true", help="knee: learn the place itself, not the angle on its circle"
     )
+    parser.add_argument("--cpu-time", action="store_true", help="count the processor's time only, on a busy computer")
     parser.add_argument("--seed", type=int, default=0, help="(%(default)s)")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.set_defaults(run=lambda args: run_live(args, say))
@@ -182,6 +183,7 @@ def run_live(args: argparse.Namespace, say: Say) -> int:
             rotations=not args.no_rotations,
             limbs=not args.no_limbs,
             seed=args.seed,
+            clock=time.thread_time if args.cpu_time else time.perf_counter,
         ):
             for line in [json.dumps(report)] if args.json else _lines(task, report):
                 say(line)
