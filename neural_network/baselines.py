@@ -46,7 +46,7 @@ def rest(skeleton: Skeleton, targets: Targets) -> np.ndarray:
 def classical(skeleton: Skeleton, start: np.ndarray, targets: Targets, orientations: bool = False) -> np.ndarray:
     """Damped least squares without a network, at most 50 steps from the pose ``start`` (3, J, N)."""
     wish = refinement.Wish(targets.positions, targets.turned if orientations else None)
-    return refinement.refine(skeleton, start, wish, CLASSICAL_STEPS).rot
+    return refinement.refine(skeleton, start, wish, CLASSICAL_STEPS, damping_share=refinement.DAMPING_COLD).rot
 
 
 def nearest(

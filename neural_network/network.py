@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +54,13 @@ def sizes(skeleton: Skeleton, layout: Layout, hidden: Sequence[int]) -> tuple[in
 
 def parameter_count(widths: Sequence[int]) -> int:
     """Number of weights and biases of a perceptron with these layer widths."""
-    return sum((a + 1) * b for a, b in zip(widths[:-1], widths[1:], strict=True))
+    return sum((a + 1) * b for a, b in pairwise(widths))
 
 
 def layers(parameters: np.ndarray, widths: Sequence[int]) -> list[tuple[np.ndarray, np.ndarray]]:
     """Views (weights (in, out), bias (out)) of each layer in the flat vector ``parameters`` (P)."""
     out, at = [], 0
-    for a, b in zip(widths[:-1], widths[1:], strict=True):
+    for a, b in pairwise(widths):
         out.append((parameters[at : at + a * b].reshape(a, b), parameters[at + a * b : at + (a + 1) * b]))
         at += (a + 1) * b
     return out

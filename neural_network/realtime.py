@@ -11,19 +11,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import rotations
 from .config import GROUND, HEADING_WEAK
 from .context import limb_lengths
+from .goals import Goals
 from .network import Network, layers, sizes
-from .refinement import BACK_OFF, DAMPING_FLOOR, DAMPING_SHARE, HALF_TURN, ROOT_SHIFT, STEP_MOST, TRUNK_FIRST, clamp
+from .refinement import (
+    BACK_OFF,
+    DAMPING_FLOOR,
+    DAMPING_SHARE,
+    DISTANCE_SPARE,
+    HALF_TURN,
+    ROOT_SHIFT,
+    STEP_MOST,
+    TRUNK_FIRST,
+    clamp,
+)
 from .skeleton import Skeleton
-
-if TYPE_CHECKING:
-    from .solver import Goals
 
 ENOUGH = 1e-9
 """Squared error [leg lengths, rad] at which an anchored solve stops early: 0.03 mm. Nobody sees the next step, and a drag waits for it."""
@@ -163,6 +170,8 @@ def refine_one(
     residual = np.zeros((effectors, width), np.float32)
     pose = forward_one(layout, turns)
     cost = _missing(pose, bones, shift, goals, goal_turns, normals, residual, rows)
+    near = slice(None) if rows is None or active is None else active[:, 0]
+    allowed = max(_square(residual[near, :3]), DISTANCE_SPARE)  # orientations may not be bought with distance
     damping = 1.0
     for _ in range(steps):
         if cost < enough:
@@ -202,12 +211,16 @@ def refine_one(
         new_pose = forward_one(layout, new_turns)
         new_residual = np.zeros_like(residual)
         new_cost = _missing(new_pose, bones, moved, goals, goal_turns, normals, new_residual, rows)
-        if new_cost < cost:
+        if new_cost < cost and _square(new_residual[near, :3]) <= allowed:
             turns, pose, shift, residual, cost = new_turns, new_pose, moved, new_residual, new_cost
             damping = max(damping / BACK_OFF, 1.0)
         else:
             damping = min(damping * BACK_OFF, 1e6)
     return turns, pose, shift
+
+
+def _square(vectors: np.ndarray) -> float:
+    return float(np.vdot(vectors, vectors))
 
 
 def _cayley(rot: np.ndarray, square: np.ndarray) -> np.ndarray:

@@ -22,8 +22,10 @@ from .losses import limit_excess
 from .skeleton import Skeleton, chain
 
 DAMPING_FLOOR = 1e-5  # [leg lengths^2] keeps the system solvable in float32 when a limb is straight
-DAMPING_SHARE = 0.5  # of the squared error, added to the floor
-STEP_MOST = 0.6  # [rad] no joint turns further in one step
+DAMPING_SHARE = 0.01  # of the squared error, added to the floor: near a good pose little is enough
+DAMPING_COLD = 0.5  # the same from afar (rest, mean pose): keeps a classical solver's pose calmer
+STEP_MOST = 1.2  # [rad] no joint turns further in one step
+DISTANCE_SPARE = 1e-6  # [leg lengths^2] but for about a millimetre, on the way
 BACK_OFF = 10.0  # damping is multiplied by this after a step that made it worse
 ROOT_SHIFT = 0.5  # [leg lengths / rad] how readily a free root moves rather than turns
 HALF_TURN = 0.05  # floor of 1 + trace: near half a turn the residual keeps its direction and loses some length
@@ -72,6 +74,7 @@ def refine(
     offsets: np.ndarray | None = None,
     limits: bool = False,
     free_root: bool = False,
+    damping_share: float = DAMPING_SHARE,
 ) -> Refined:
     """At most ``steps`` damped least squares steps from core rotations ``rot`` (3, J, N) towards ``wish``.
 
@@ -91,9 +94,10 @@ def refine(
     damping = np.ones(rot.shape[-1], rot.dtype)
     residual = _residual(aim, heads[:, bones] + shift[:, None], turned[:, :, bones])
     best = (turns, shift, turned, heads, residual, _cost(residual))
+    allowed = np.maximum(_cost(residual[:, :3]), DISTANCE_SPARE)  # orientations may not be bought with distance
     for _ in range(steps):
         turns, shift, turned, heads, residual, cost = best
-        scale = damping * (DAMPING_FLOOR + DAMPING_SHARE * cost)
+        scale = damping * (DAMPING_FLOOR + damping_share * cost)
         force, torque = _multipliers(aim, groups, heads, bones, residual, scale, free_root)
         delta = fk.joint_torques(skeleton, turned, heads, bones, force, torque)
         moved = shift
@@ -110,7 +114,7 @@ def refine(
         new_turned, new_heads = fk.forward_matrices(skeleton, new_turns, own)
         new_residual = _residual(aim, new_heads[:, bones] + moved[:, None], new_turned[:, :, bones])
         new_cost = _cost(new_residual)
-        better = new_cost < cost
+        better = (new_cost < cost) & (_cost(new_residual[:, :3]) <= allowed)
         damping = np.where(better, np.maximum(damping / BACK_OFF, 1), np.minimum(damping * BACK_OFF, 1e6))
         fresh = (new_turns, moved, new_turned, new_heads, new_residual, new_cost)
         best = fresh if np.all(better) else tuple(_choose(better, a, b) for a, b in zip(fresh, best, strict=True))

@@ -27,6 +27,7 @@ LEVELS = (
     ("baselines", "novelty", "realtime"),
     ("training",),
     ("refinement", "losses"),
+    ("goals",),
     ("network", "context", "dataset"),
     ("reference_rig",),
     ("forward_kinematics",),

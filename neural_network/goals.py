@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Goals: what may be asked of a solver, in armature space, and the check that it makes sense."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from .context import task_value
+from .skeleton import Skeleton
+
+FARTHEST = 1e6  # [leg lengths] targets beyond this are mistakes, and float32 would not hold them
+
+
+@dataclass(frozen=True)
+class Goals:
+    """Where the effectors should be, in armature space; for many poses every array has a leading axis (N)."""
+
+    positions: np.ndarray
+    """(E, 3) [m] head of each effector, in the order of ``solver.effectors``."""
+    root_pos: np.ndarray
+    """(3) [m] head of the Hips; with a free root, where to look for them."""
+    root_rot: np.ndarray
+    """(3) [rad] rot_local of the Hips, likewise."""
+    rotations: np.ndarray | None = None
+    """(E, 3) [rad] each effector's armature orientation relative to its rest, log(R R_rest^T); None asks for positions alone."""
+    weights: np.ndarray | None = None
+    """(E) 0 free, 1 exact, between: that far from the natural pose to the target; all 1 where absent."""
+    orientation_weights: np.ndarray | None = None
+    """(E) the same for orientations; as ``weights`` where absent."""
+    normals: np.ndarray | None = None
+    """(E, 3) where not zero, the effector may slide on the plane through its target with this unit normal."""
+    phase: float | np.ndarray = 0.0
+    """0 to 1 through the motion."""
+    task: float | np.ndarray | str = 1.0
+    """Input value of the task, or its name out of config.TASKS."""
+    grounded: np.ndarray | None = None
+    """(feet) 0/1; judged by height where absent."""
+    desired: np.ndarray | None = None
+    """(feet) 0/1 in 0.1 s; as ``grounded`` where absent."""
+    ground: float | np.ndarray = 0.0
+    """[m] height of the floor."""
+
+
+def stack(goals: Goals | Sequence[Goals]) -> Goals:
+    """Single Goals as one with a leading axis; Goals that have it come back as they are. A mix of given and not is a ValueError."""
+    if isinstance(goals, Goals):
+        return goals
+    if not goals:
+        raise ValueError("expected at least one set of goals, got none")
+    found: dict[str, Any] = {}
+    for item in fields(Goals):
+        values = [getattr(g, item.name) for g in goals]
+        if item.name == "task":
+            values = [task_value(v) if isinstance(v, str) else v for v in values]
+        if any(v is None for v in values):
+            if not all(v is None for v in values):
+                raise ValueError(f"{item.name}: expected it in all goals of a batch or in none; solve them one by one")
+            found[item.name] = None
+        else:
+            found[item.name] = np.stack([np.asarray(v) for v in values])
+    return Goals(**found)
+
+
+def rows(goals: Goals, start: int, stop: int) -> Goals:
+    """Goals ``start`` to ``stop`` of many."""
+    count = len(goals.positions)
+    cut: dict[str, Any] = {}
+    for item in fields(Goals):
+        value = getattr(goals, item.name)
+        has_rows = isinstance(value, np.ndarray) and value.ndim > 0 and len(value) == count
+        cut[item.name] = value[start:stop] if has_rows else value
+    return Goals(**cut)
+
+
+def checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
+    """The goals as arrays of the right shapes, every number finite; ValueError in words otherwise."""
+    effectors, feet = len(rig.effectors), len(rig.feet)
+    lead: tuple[int, ...] = (len(goals.positions),) if many else ()
+    if lead == (0,):
+        raise ValueError("expected at least one set of goals, got none")
+    found: dict[str, Any] = {}
+    for name, shape in (
+        ("positions", (effectors, 3)),
+        ("root_pos", (3,)),
+        ("root_rot", (3,)),
+        ("rotations", (effectors, 3)),
+        ("weights", (effectors,)),
+        ("orientation_weights", (effectors,)),
+        ("normals", (effectors, 3)),
+        ("grounded", (feet,)),
+        ("desired", (feet,)),
+    ):
+        value = getattr(goals, name)
+        if value is not None:
+            value = np.asarray(value, np.float64)
+            if value.shape != lead + shape:
+                raise ValueError(f"{name}: expected shape {lead + shape}, got {value.shape}")
+            # the sum of squares is finite only if every number is, and is of a sane size
+            if not np.vdot(value, value) < (FARTHEST * max(1.0, rig.leg_length)) ** 2 * max(1, value.size):
+                _refuse(name, value, rig)
+        found[name] = value
+    for name in ("weights", "orientation_weights"):
+        value = found[name]
+        if value is not None and value.size and (value.min() < 0 or value.max() > 1):
+            raise ValueError(f"{name}: expected numbers from 0 to 1, got {value.min():g} to {value.max():g}")
+    found["task"] = task_value(goals.task) if isinstance(goals.task, str) else goals.task
+    found["phase"], found["ground"] = goals.phase, goals.ground
+    for name in ("phase", "task", "ground"):
+        if np.shape(found[name]) not in ((), lead):
+            raise ValueError(
+                f"{name}: expected one number{f' or shape {lead}' if many else ''}, got {np.shape(found[name])}"
+            )
+        if not np.all(np.isfinite(found[name])):
+            raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
+    return Goals(**found)
+
+
+def _refuse(name: str, value: np.ndarray, rig: Skeleton) -> None:
+    if not np.isfinite(value).all():
+        raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
+    raise ValueError(f"{name}: expected metres within {FARTHEST:g} leg lengths, got {np.abs(value).max():g}")
