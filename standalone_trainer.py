@@ -38,7 +38,7 @@ if __name__ == "__main__":
 import numpy as np
 
 from neural_network import dataset, losses, network, novelty, report, tests, training
-from neural_network.config import Losses, Training
+from neural_network.config import SPLIT_SHARE, Losses, Training
 from neural_network.context import LAYOUTS, Samples, prepare
 from neural_network.dataset import TEST, TRAIN, VALIDATION, PoseSet
 from neural_network.network import Network
@@ -161,7 +161,7 @@ def parser() -> argparse.ArgumentParser:
         help="blocks of every clip, whole clips, or (leaky) random frames",
     )
     held.add_argument(
-        "--holdout", type=float, default=dataset.SPLIT_SHARE, help="share held out for test, and again for validation"
+        "--holdout", type=float, default=SPLIT_SHARE, help="share held out for test, and again for validation"
     )
     held.add_argument(
         "--folds", type=_positive(int), metavar="K", help="cross-validate over K folds of whole clips, then fit on all"

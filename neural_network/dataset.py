@@ -145,7 +145,7 @@ def save(path: str | os.PathLike[str], poses: PoseSet) -> None:
     if poses.ground is not None:
         fields["ground"] = poses.ground
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **fields)
+    np.savez_compressed(buffer, **fields)  # type: ignore[arg-type]  # the stubs take names for its own flags
     write_whole(path, buffer.getvalue())
 
 

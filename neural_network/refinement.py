@@ -117,7 +117,7 @@ def refine(
         better = (new_cost < cost) & (_cost(new_residual[:, :3]) <= allowed)
         damping = np.where(better, np.maximum(damping / BACK_OFF, 1), np.minimum(damping * BACK_OFF, 1e6))
         fresh = (new_turns, moved, new_turned, new_heads, new_residual, new_cost)
-        best = fresh if np.all(better) else tuple(_choose(better, a, b) for a, b in zip(fresh, best, strict=True))
+        best = fresh if np.all(better) else _choose(better, fresh, best)
     turns, shift, turned, heads, _, _ = best
     out = rotations.axis_angle_components(turns)
     reached = heads + shift[:, None]
@@ -218,8 +218,14 @@ def _cost(residual: np.ndarray) -> np.ndarray:
     return np.einsum("ecn,ecn->n", residual, residual)
 
 
-def _choose(better: np.ndarray, fresh: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    return np.where(better, fresh, kept)
+def _choose(better: np.ndarray, fresh: _Pose, kept: _Pose) -> _Pose:
+    """The fresh pose where it is better, the kept one elsewhere."""
+    a, b, c, d, e, f = (np.where(better, new, old) for new, old in zip(fresh, kept, strict=True))
+    return a, b, c, d, e, f
+
+
+_Pose = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Own rotations, root's shift, D, heads, residual and cost of a batch."""
 
 
 @dataclass(frozen=True)

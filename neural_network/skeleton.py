@@ -93,7 +93,7 @@ class Skeleton:
                 np.linalg.norm(heads[b] - heads[a]) + np.linalg.norm(heads[c] - heads[b]) for a, b, c in self.legs
             ]
         else:
-            lengths = [sum(np.linalg.norm(self.offsets[j]) for j in chain(self.parents, e)) for e in self.effectors]
+            lengths = [np.linalg.norm(self.offsets[chain(self.parents, e)], axis=1).sum() for e in self.effectors]
         return float(np.mean(lengths))
 
     @cached_property

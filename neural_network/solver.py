@@ -23,6 +23,8 @@ from .goals import Goals, checked, rows, stack
 from .network import Network
 from .skeleton import Skeleton
 
+__all__ = ["REACHED", "STEPS", "Goals", "Session", "Solution", "Solver"]
+
 STEPS = 3
 REACHED = 1e-3  # [m] a target nearer than this counts as reached
 PROPORTIONS_WARN = 0.05  # [leg lengths] another rig's bones may differ this much before a warning

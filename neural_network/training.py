@@ -101,7 +101,7 @@ def train(
         zeros = np.zeros_like(net.parameters)
         rng = np.random.default_rng([config.seed, 1])
         kept = (net.parameters.copy(), net.parameters.copy(), zeros, zeros.copy(), net.parameters.copy())
-        state = State(*kept, 0, 0, 0, float("inf"), 0.0, rng.bit_generator.state, ())
+        state = State(*kept, 0, 0, 0, float("inf"), 0.0, dict(rng.bit_generator.state), ())
     parameters, average, first, second, best = (
         a.copy() for a in (state.parameters, state.average, state.first, state.second, state.best)
     )
@@ -477,10 +477,11 @@ def pack(state: State) -> dict[str, np.ndarray]:
 
 def unpack(arrays: dict[str, np.ndarray]) -> State:
     """The State that :func:`pack` laid out."""
-    about = json.loads(bytes(arrays["about"]))
+    about: dict[str, Any] = json.loads(bytes(arrays["about"]))
     about["history"] = tuple((float(a), float(b)) for a, b in about["history"])
-    kept = {name: np.array(arrays[name], np.float32) for name in ("parameters", "average", "first", "second", "best")}
-    return State(**kept, **about)
+    for name in ("parameters", "average", "first", "second", "best"):
+        about[name] = np.array(arrays[name], np.float32)
+    return State(**about)
 
 
 def _share(config: Training, epoch: int, spent: float) -> float:
