@@ -21,8 +21,8 @@ from mathutils import Matrix, Quaternion
 from .. import dataset, network, rotations
 from ..network import Network
 from ..novelty import Explanation
-from ..skeleton import limb
 from ..realtime import right_product
+from ..skeleton import limb
 from ..solver import REACHED, Goals, Session, Solution, Solver
 from . import live_rig, memory, runtime
 from .rig import Rig, metres
@@ -241,10 +241,20 @@ def start(
 
 def _make(collection: bpy.types.Collection, ob: bpy.types.Object, rig: Rig, net: Network) -> Live:
     """A Live from what lies in the collection."""
+    return worked_out(collection.name, ob, rig, net, load(collection, BASE, rig), load(collection, BEFORE, rig))
+
+
+def worked_out(
+    name: str,
+    ob: bpy.types.Object,
+    rig: Rig,
+    net: Network,
+    base: dict[str, np.ndarray],
+    before: dict[str, np.ndarray],
+) -> Live:
+    """Everything that solving needs, for a pose to build on and one to go back to."""
     solver = Solver(net, rig.skeleton)
-    live = Live(
-        collection.name, rig, solver, solver.session(), load(collection, BASE, rig), load(collection, BEFORE, rig)
-    )
+    live = Live(name, rig, solver, solver.session(), base, before)
     skeleton = rig.skeleton
     ends = [*skeleton.effectors, 0]
     live.rest = rotations.quaternion_from_matrix(skeleton.rest_arm[ends, :3, :3])
@@ -253,11 +263,11 @@ def _make(collection: bpy.types.Collection, ob: bpy.types.Object, rig: Rig, net:
     live.plain = rig.simple and all(rig.modes[b] == "QUATERNION" for b in rig.index.tolist())
     live.steps = skeleton.rest_arm.copy()
     live.steps[1:] = np.linalg.inv(skeleton.rest_arm[skeleton.parents[1:]]) @ skeleton.rest_arm[1:]
-    _anchor(live, ob)
+    anchor(live, ob)
     return live
 
 
-def _anchor(live: Live, ob: bpy.types.Object) -> None:
+def anchor(live: Live, ob: bpy.types.Object) -> None:
     """Build on the base pose: the network then only changes it."""
     live.base_rot, live.base_root = live_rig.pose_of(ob, live.rig, live.base)
     posed = pose_matrices(live, rotations.matrix_from_axis_angle(live.base_rot), live.base_root)
@@ -265,9 +275,7 @@ def _anchor(live: Live, ob: bpy.types.Object) -> None:
     live.base_rows = np.concatenate([posed[ends, :3, 3], rotations.quaternion_from_matrix(posed[ends, :3, :3])], axis=1)
     live.motion = phase, task = motion(ob)
     rows = live.base_rows
-    goals = Goals(
-        rows[:-1, :3], live.base_root, live.base_rot[0], _turned(live, rows[:-1, 3:]), phase=phase, task=task
-    )
+    goals = Goals(rows[:-1, :3], live.base_root, live.base_rot[0], turned(live, rows[:-1, 3:]), phase=phase, task=task)
     live.session.anchor(goals, live.base_rot)
 
 
@@ -283,7 +291,7 @@ def pose_matrices(live: Live, turns: np.ndarray, root: np.ndarray) -> np.ndarray
     return own
 
 
-def _turned(live: Live, quaternions: np.ndarray) -> np.ndarray:
+def turned(live: Live, quaternions: np.ndarray) -> np.ndarray:
     """log(R R_rest^T) (E, 3) [rad] of the effectors' orientations (E, 4); as in rotations.py, in fewer steps."""
     q = np.matmul(quaternions[:, None, :], live.unrest)[:, 0]
     q *= np.where(q[:, :1] < 0, -1.0, 1.0)
@@ -302,12 +310,12 @@ def _add_targets(
     names = [skeleton.names[e] for e in skeleton.effectors]
     posed = pose_matrices(live, rotations.matrix_from_axis_angle(live.base_rot), live.base_root)
     wanted: list[tuple[str, str, np.ndarray, str, float]] = []
-    for row, (role, bone) in enumerate(zip([*_roles(live), ROOT], [*names, names[0]], strict=True)):
+    for row, (role, bone) in enumerate(zip([*roles(live), ROOT], [*names, names[0]], strict=True)):
         kind = "ROOT" if row == len(names) else "EFFECTOR"
         shape = SHAPES.get(role, "CUBE")
         wanted.append((kind, role, live.base_rows[row], shape, size * (2.5 if kind == "ROOT" else 1)))
         del bone
-    for role, effector in zip(_roles(live), skeleton.effectors, strict=True):
+    for role, effector in zip(roles(live), skeleton.effectors, strict=True):
         if role not in live_rig.LIMBS:
             continue
         upper, lower, end = limb(skeleton.parents, skeleton.rest_arm[:, :3, 3], effector)
@@ -325,14 +333,14 @@ def _add_targets(
         target.color = GREEN
         own = target.neural_ik_target
         own.kind, own.bone = kind, role
-        is_foot = kind == "EFFECTOR" and names[_roles(live).index(role)] in feet
+        is_foot = kind == "EFFECTOR" and names[roles(live).index(role)] in feet
         own.use = kind != "HINT" and (all_on or is_foot)
         collection.objects.link(target)
         place_at(target, row, to_world)
         target.hide_viewport = kind == "HINT"
 
 
-def _roles(live: Live) -> list[str]:
+def roles(live: Live) -> list[str]:
     """The effectors by their roles."""
     known = live.rig.roles
     return [known[e] if e < len(known) else live.rig.skeleton.names[e] for e in live.rig.skeleton.effectors]
@@ -443,14 +451,14 @@ def load(collection: Any, key: str, rig: Rig) -> dict[str, np.ndarray]:
 # ---- between Blender's world and the rig
 
 
-def _to_rig(live: Live, ob: bpy.types.Object) -> Matrix:
+def to_rig(live: Live, ob: bpy.types.Object) -> Matrix:
     """World to rig space. The object may move meanwhile: its bones then move with it, and so does rig space."""
     turn = Matrix((live.rig.turn * live.rig.unit).tolist()).to_4x4()
     return turn @ ob.matrix_world.inverted_safe()
 
 
 def _from_rig(live: Live, ob: bpy.types.Object) -> Matrix:
-    return _to_rig(live, ob).inverted_safe()
+    return to_rig(live, ob).inverted_safe()
 
 
 def read_targets(live: Live, ob: bpy.types.Object) -> tuple[np.ndarray, np.ndarray]:
@@ -459,7 +467,7 @@ def read_targets(live: Live, ob: bpy.types.Object) -> tuple[np.ndarray, np.ndarr
     A deleted target has no place: zeros.
     """
     objects: Any = bpy.data.objects
-    to_rig = _to_rig(live, ob)
+    into = to_rig(live, ob)
     rows, world = [], []
     for target in live.targets:
         if not target.use and target.kind == "HINT":
@@ -474,7 +482,7 @@ def read_targets(live: Live, ob: bpy.types.Object) -> tuple[np.ndarray, np.ndarr
             continue
         matrix = found.matrix_world
         world.append((*matrix.translation, *matrix.to_quaternion()))
-        matrix = to_rig @ matrix
+        matrix = into @ matrix
         rows.append((*matrix.translation, *matrix.to_quaternion()))
     return np.array(rows).reshape(-1, 7), np.array(world).reshape(-1, 7)
 
@@ -509,8 +517,8 @@ def _place(target: Any, place: list[float], turn: Quaternion, to_world: Matrix) 
 def refresh(live: Live, collection: bpy.types.Collection) -> None:
     """Read the settings of all targets."""
     found = target_objects(collection)
-    order = [("EFFECTOR", role) for role in _roles(live)] + [("ROOT", ROOT)]
-    order += [("HINT", role) for role in _roles(live) if role in live_rig.LIMBS]
+    order = [("EFFECTOR", role) for role in roles(live)] + [("ROOT", ROOT)]
+    order += [("HINT", role) for role in roles(live) if role in live_rig.LIMBS]
     targets = []
     for kind, role in order:
         ob: Any = found.get((kind, role))
@@ -642,7 +650,7 @@ def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarr
         ends[:count, :3],
         hips[:3],
         np.array(root_turn.to_exponential_map()),
-        _turned(live, ends[:count, 3:]),
+        turned(live, ends[:count, 3:]),
         weights=live.weights,
         orientation_weights=live.turn_weights,
         phase=phase,
@@ -722,7 +730,7 @@ def _belongs(mesh: Any, ob: Any) -> bool:
 def _swivel(live: Live, quaternions: np.ndarray, root: np.ndarray, target: Target, hint: np.ndarray) -> np.ndarray:
     """Turn a limb about the line from its first joint to its end, so that elbow or knee looks to the hint; the end stays exact."""
     skeleton = live.rig.skeleton
-    effector = skeleton.effectors[_roles(live).index(target.bone)]
+    effector = skeleton.effectors[roles(live).index(target.bone)]
     upper, lower, end = limb(skeleton.parents, skeleton.rest_arm[:, :3, 3], effector)
     turns = rotations.matrix_from_quaternion(quaternions)
     posed = pose_matrices(live, turns, root)
@@ -795,7 +803,7 @@ def _follow(live: Live, ob: bpy.types.Object, free: bool) -> None:
     if not off:
         return
     to_world = _from_rig(live, ob)
-    places, turned = live.session.ends(live.goals)
+    places, ends = live.session.ends(live.goals)
     rest = live.rest_turns
     for row in off:
         if row == count:
@@ -803,7 +811,7 @@ def _follow(live: Live, ob: bpy.types.Object, free: bool) -> None:
                 continue
             place, turn = live.solution.root_pos, rest[row] @ Quaternion(live.solution.quaternions[0].tolist())
         else:
-            place, turn = places[row], Quaternion(turned[row].tolist()) @ rest[row]
+            place, turn = places[row], Quaternion(ends[row].tolist()) @ rest[row]
         live.placed[row] = _place(bpy.data.objects[live.targets[row].name], place.tolist(), turn, to_world)
 
 
@@ -839,7 +847,7 @@ def rebase(live: Live, collection: bpy.types.Collection, ob: bpy.types.Object, a
         live.before = {name: values.copy() for name, values in live.base.items()}
         store(collection, BEFORE, live.before)
     store(collection, BASE, live.base)
-    _anchor(live, ob)
+    anchor(live, ob)
 
 
 def put_back_targets(live: Live, ob: bpy.types.Object) -> None:
@@ -866,7 +874,7 @@ def ride(live: Live, collection: bpy.types.Collection, ob: bpy.types.Object) -> 
     store(collection, BEFORE, live.before)
     if _settings(collection).mode == "INSTEAD":
         return None
-    _anchor(live, ob)
+    anchor(live, ob)
     rows = live.seen
     if rows is None or len(rows) < len(live.targets):
         return None
