@@ -411,16 +411,21 @@ def _evaluated(
     """rot_local (F, J, 3) [rad] and root_pos (F, 3) [m] as Blender evaluates them; yields the frames done."""
     kept.play(take)
     buffer = np.empty(len(rig.bones) * 16, np.float32)
-    poses = np.empty((len(frames), rig.skeleton.count, 4, 4), np.float32)
+    matrices = buffer.reshape(-1, 4, 4)
+    columns = np.empty((len(frames), rig.skeleton.count, 4, 4), np.float32)  # Blender hands matrices out by columns
     worlds = np.empty((len(frames), 4, 4))
+    last = None
     for i, frame in enumerate(frames.tolist()):
-        whole = int(np.floor(frame))
+        whole = int(frame // 1)
         scene.frame_set(whole, subframe=frame - whole)
         ob.pose.bones.foreach_get("matrix", buffer)
-        # Blender hands matrices out column by column
-        poses[i] = buffer.reshape(-1, 4, 4)[rig.index].transpose(0, 2, 1)
-        worlds[i] = np.array(ob.matrix_world)
+        np.take(matrices, rig.index, axis=0, out=columns[i], mode="clip")
+        if ob.matrix_world != last:  # it seldom moves, and converting it costs more than comparing
+            last = ob.matrix_world.copy()
+            world = np.array(last)
+        worlds[i] = world
         yield i + 1
+    poses = columns.transpose(0, 1, 3, 2)
     if not np.isfinite(poses).all():
         raise ValueError(f"{take.name}: Blender evaluates {ob.name} to poses that are not numbers")
     turned = runtime.orthonormal(worlds[:, None, :3, :3] @ runtime.orthonormal(poses[..., :3, :3].astype(np.float64)))
