@@ -9,6 +9,7 @@ import pytest
 from neural_network import network
 from neural_network.context import LAYOUTS
 from neural_network.forward_kinematics import armature_matrices
+from neural_network.goals import Goals
 from neural_network.live import vmc
 from neural_network.live.body import body_of, shown, solving_body
 from neural_network.reference_rig import reference
@@ -20,7 +21,7 @@ from neural_network.rotations import (
     quaternion_from_matrix,
 )
 from neural_network.skeleton import Skeleton, make
-from neural_network.solver import Goals, Solver
+from neural_network.solver import Solver
 
 
 def turned_rig() -> Skeleton:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..goals import Goals
 from ..rotations import (
     axis_angle_from_matrix,
     axis_angle_from_quaternion,
@@ -19,7 +20,7 @@ from ..rotations import (
     quaternion_from_axis_angle,
 )
 from ..skeleton import Skeleton
-from ..solver import Goals, Solver
+from ..solver import Solver
 
 
 @dataclass(frozen=True)

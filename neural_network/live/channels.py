@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -70,6 +70,25 @@ class Limb:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """Where the numbers of each kind stand in a wire row: the channels of one kind are read and turned together."""
+
+    size: int
+    positions: np.ndarray
+    """(n, 3) indices."""
+    rotations: np.ndarray
+    """(n, 4) indices, in the order (w, x, y, z)."""
+    directions: np.ndarray
+    """(n, 3) indices."""
+    numbers: np.ndarray
+    """(n) indices."""
+    here: tuple[np.ndarray, np.ndarray, np.ndarray]
+    """For positions, rotations, directions: (n) True where the channel is in world space."""
+    names: tuple[tuple[str, ...], ...]
+    """Names of the positions, rotations, directions and numbers."""
+
+
+@dataclass(frozen=True)
 class Layout:
     """Which channels go in and come out; made and checked by ``layout``, ``legs_layout`` and ``positions_layout``."""
 
@@ -86,15 +105,25 @@ class Layout:
     up: tuple[float, float, float] = (0.0, 0.0, 1.0)
     """The vertical in the rig's world."""
 
+    @cached_property
+    def input_plan(self) -> Plan:
+        """Where the inputs stand in a wire row."""
+        return _plan(self.inputs, self.xyzw)
+
+    @cached_property
+    def output_plan(self) -> Plan:
+        """Where the outputs stand in a wire row."""
+        return _plan(self.outputs, self.xyzw)
+
     @property
     def input_size(self) -> int:
         """Numbers of a frame's inputs on the wire."""
-        return sum(SIZES[c.kind] for c in self.inputs)
+        return self.input_plan.size
 
     @property
     def output_size(self) -> int:
         """Numbers of a frame's outputs on the wire."""
-        return sum(SIZES[c.kind] for c in self.outputs)
+        return self.output_plan.size
 
 
 LEG_BONES = ("Thigh", "Calf", "Foot")
@@ -207,27 +236,7 @@ def groups(shape: Layout) -> tuple[int, ...]:
     return tuple(2 if c.name in joints else 6 if c.kind == "rotation" else SIZES[c.kind] for c in shape.outputs)
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """Where the numbers of each kind stand in a wire row: the channels of one kind are read and turned together."""
-
-    size: int
-    positions: np.ndarray
-    """(n, 3) indices."""
-    rotations: np.ndarray
-    """(n, 4) indices, in the order (w, x, y, z)."""
-    directions: np.ndarray
-    """(n, 3) indices."""
-    numbers: np.ndarray
-    """(n) indices."""
-    here: tuple[np.ndarray, np.ndarray, np.ndarray]
-    """For positions, rotations, directions: (n) True where the channel is in world space."""
-    names: tuple[tuple[str, ...], ...]
-    """Names of the positions, rotations, directions and numbers."""
-
-
-@lru_cache(maxsize=64)
-def _plan(channels: tuple[Channel, ...], xyzw: bool) -> _Plan:
+def _plan(channels: tuple[Channel, ...], xyzw: bool) -> Plan:
     found: dict[str, list[tuple[Channel, list[int]]]] = {kind: [] for kind in SIZES}
     at = 0
     for c in channels:
@@ -239,7 +248,7 @@ def _plan(channels: tuple[Channel, ...], xyzw: bool) -> _Plan:
     index = {kind: np.array([i for _, i in have], int).reshape(-1, SIZES[kind]) for kind, have in found.items()}
     here = {kind: np.array([c.space == "world" for c, _ in have], bool) for kind, have in found.items()}
     names = tuple(tuple(c.name for c, _ in found[kind]) for kind in SIZES)
-    return _Plan(
+    return Plan(
         at,
         index["position"],
         index["rotation"],
@@ -250,15 +259,12 @@ def _plan(channels: tuple[Channel, ...], xyzw: bool) -> _Plan:
     )
 
 
-def read_values(
-    channels: tuple[Channel, ...], row: np.ndarray, shape: Layout
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def read_values(plan: Plan, row: np.ndarray, shape: Layout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Wire rows (..., n) as positions (..., p, 3) [m], unit quaternions (..., q, 4), directions (..., d, 3), numbers (..., k).
 
     Raises ValueError for a wrong length, NaN, infinity, positions beyond ``FAR`` or, in parent space, ``REACH``, numbers
     beyond 10,000, and quaternions or directions that are far from unit length.
     """
-    plan = _plan(channels, shape.xyzw)
     row = np.asarray(row, np.float64)
     if row.shape[-1:] != (plan.size,):
         raise ValueError(f"frame: expected {plan.size} numbers, got {row.shape[-1] if row.ndim else 0}")
@@ -278,12 +284,11 @@ def read_values(
 
 
 def write_values(
-    channels: tuple[Channel, ...],
+    plan: Plan,
     values: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
     shape: Layout,
 ) -> np.ndarray:
     """The way back of ``read_values``: wire rows (..., n) in rig units and the rig's quaternion order."""
-    plan = _plan(channels, shape.xyzw)
     positions, rotations, directions, numbers = values
     out = np.empty((*positions.shape[:-2], plan.size))
     out[..., plan.positions] = positions / shape.unit
@@ -298,10 +303,10 @@ def encode_inputs(shape: Layout, row: np.ndarray) -> tuple[np.ndarray, dict[str,
 
     Raises ValueError as ``read_values`` does, and where a world position is over ``REACH`` from the reference.
     """
-    positions, rotations, directions, numbers = read_values(shape.inputs, row, shape)
+    positions, rotations, directions, numbers = read_values(shape.input_plan, row, shape)
     turn = rotations[..., 0, :]
     scene = {"origin": positions[..., 0, :], "turn": turn, "frame": _matrices(turn)}
-    positions, rotations, directions = _inward(shape.inputs, (positions, rotations, directions), scene, shape)
+    positions, rotations, directions = _inward(shape.input_plan, (positions, rotations, directions), scene, shape)
     positions, rotations = positions[..., 1:, :], rotations[..., 1:, :]
     up = np.array(shape.up) @ scene["frame"]  # in the reference's axes
     if shape.name == "legs":
@@ -327,11 +332,11 @@ def encode_outputs(shape: Layout, row: np.ndarray, scene: dict[str, np.ndarray])
 
     Raises ValueError as ``encode_inputs`` does.
     """
-    positions, rotations, directions, numbers = read_values(shape.outputs, row, shape)
+    positions, rotations, directions, numbers = read_values(shape.output_plan, row, shape)
     if shape.name == "legs":
         step = axis_angle_from_quaternion(_multiply(scene["legs.old"] * _CONJUGATE, rotations))
         return step.reshape(*step.shape[:-2], 18)
-    positions, rotations, directions = _inward(shape.outputs, (positions, rotations, directions), scene, shape)
+    positions, rotations, directions = _inward(shape.output_plan, (positions, rotations, directions), scene, shape)
     joints = {limb.joint: i for i, limb in enumerate(shape.limbs)}
     sixd = np.swapaxes(_matrices(rotations)[..., :2], -1, -2).reshape(*rotations.shape[:-1], 6)
     at = dict.fromkeys(SIZES, 0)
@@ -368,7 +373,7 @@ def decode(shape: Layout, guess: np.ndarray, scene: dict[str, np.ndarray], *, ex
         new = _unit(_multiply(scene["legs.old"], step))
         if exact:
             new = _place_feet(scene, new)
-        return write_values(shape.outputs, (nothing, new, nothing, nothing[..., 0]), shape)
+        return write_values(shape.output_plan, (nothing, new, nothing, nothing[..., 0]), shape)
     joints = {limb.joint: i for i, limb in enumerate(shape.limbs)}
     found: dict[str, list[np.ndarray]] = {kind: [] for kind in SIZES}
     at = 0
@@ -391,12 +396,12 @@ def decode(shape: Layout, guess: np.ndarray, scene: dict[str, np.ndarray], *, ex
     numbers = np.stack(found["number"], axis=-1) if found["number"] else nothing[..., 0]
     positions, directions = (np.stack(v, axis=-2) if v else nothing for v in (found["position"], found["direction"]))
     rotations = np.stack(found["rotation"], axis=-2) if found["rotation"] else np.zeros((*lead, 0, 4))
-    here = _plan(shape.outputs, shape.xyzw).here
+    here = shape.output_plan.here
     frame = scene["frame"][..., None, :, :]
     positions = np.where(here[0][:, None], _out_of(frame, positions) + scene["origin"][..., None, :], positions)
     rotations = np.where(here[1][:, None], _multiply(scene["turn"][..., None, :], rotations), rotations)
     directions = np.where(here[2][:, None], _out_of(frame, directions), directions)
-    return write_values(shape.outputs, (positions, rotations, directions, numbers), shape)
+    return write_values(shape.output_plan, (positions, rotations, directions, numbers), shape)
 
 
 def stray(shape: Layout, row: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
@@ -428,14 +433,14 @@ def legs_forward(scene: dict[str, np.ndarray], rotations: np.ndarray) -> tuple[n
 
 
 def _inward(
-    channels: tuple[Channel, ...],
+    plan: Plan,
     values: tuple[np.ndarray, np.ndarray, np.ndarray],
     scene: dict[str, np.ndarray],
     shape: Layout,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Positions, rotations, directions of world space into the reference's frame; the others stay."""
     positions, rotations, directions = values
-    here = _plan(channels, shape.xyzw).here
+    here = plan.here
     frame = scene["frame"][..., None, :, :]
     if positions.shape[-2]:
         positions = np.where(here[0][:, None], _into(frame, positions - scene["origin"][..., None, :]), positions)
@@ -512,7 +517,7 @@ def _place_feet(scene: dict[str, np.ndarray], rotations: np.ndarray) -> np.ndarr
 @lru_cache(maxsize=64)
 def _limb_plan(shape: Layout) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Which positions are the limbs' ends; which rotations belong to ends, and to which limbs; the reference left out."""
-    plan = _plan(shape.inputs, shape.xyzw)
+    plan = shape.input_plan
     positions, rotations = plan.names[0][1:], plan.names[1][1:]
     ends = np.array([positions.index(limb.end) for limb in shape.limbs], int)
     turns = [limb.end.removesuffix(".position") + ".rotation" for limb in shape.limbs]

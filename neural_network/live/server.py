@@ -111,6 +111,8 @@ class _Client:
     outbox: bytearray = dataclasses.field(default_factory=bytearray)
     newest: dict[int, bytes] = dataclasses.field(default_factory=dict)
     """Type -> the newest answer that waits until the outbox is empty."""
+    limits: dict[int, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    """What it may send now: message type -> least and most bytes."""
     hello: Hello | None = None
     rig: _Rig | None = None
     status_at: float = float("-inf")
@@ -249,6 +251,7 @@ class Server:
         self._count += 1
         nonce = secrets.token_bytes(NONCE) if self.token is not None else b""
         client = _Client(self._count, connection, now, self.token is None, nonce, progress_at=now)
+        client.limits = self._limits(client)
         self._clients.append(client)
         self._tell("connected", client, "connected")
         self._send(client, pack(AUTH, nonce))
@@ -286,7 +289,7 @@ class Server:
         work = 0
         while work < WORK and client in self._clients and not client.closing:
             # asked anew for each message: a handshake changes what is allowed after it
-            message = next(messages(client.inbox, self._limits(client)), None)
+            message = next(messages(client.inbox, client.limits), None)
             if message is None:
                 break
             if message.type in (PREDICT, SOLVE):
@@ -432,6 +435,7 @@ class Server:
             self._dismiss(client, "token", "the token is not the right one")
             return
         client.authorised = True
+        client.limits = self._limits(client)
         self._send(client, pack(AUTH, mac(self.token, "server", theirs, client.nonce), flags=ANSWER))
 
     def _greet(self, client: _Client, message: Message) -> None:
@@ -441,6 +445,7 @@ class Server:
         if hello.layout is not None:
             rig, found = self._rig(hello)
         client.hello, client.rig = hello, rig
+        client.limits = self._limits(client)
         answer: dict[str, object] = {"version": VERSION, "fingerprint": hello.fingerprint, "status_per_second": 10}
         if rig is not None:
             s, status = rig.trainee.settings, rig.trainee.status()
