@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -83,6 +84,7 @@ def checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
     if lead == (0,):
         raise ValueError("expected at least one set of goals, got none")
     found: dict[str, Any] = {}
+    largest = (FARTHEST * max(1.0, rig.leg_length)) ** 2
     for name, shape in (
         ("positions", (effectors, 3)),
         ("root_pos", (3,)),
@@ -94,15 +96,15 @@ def checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
         ("grounded", (feet,)),
         ("desired", (feet,)),
     ):
-        value = getattr(goals, name)
-        if value is not None:
-            value = np.asarray(value, np.float64)
-            if value.shape != lead + shape:
-                raise ValueError(f"{name}: expected shape {lead + shape}, got {value.shape}")
-            # the sum of squares is finite only if every number is, and is of a sane size
-            if not np.vdot(value, value) < (FARTHEST * max(1.0, rig.leg_length)) ** 2 * max(1, value.size):
-                _refuse(name, value, rig)
-        found[name] = value
+        value = found[name] = getattr(goals, name)
+        if value is None:
+            continue
+        value = found[name] = np.asarray(value, np.float64)
+        if value.shape != lead + shape:
+            raise ValueError(f"{name}: expected shape {lead + shape}, got {value.shape}")
+        # the sum of squares is finite only if every number is, and is of a sane size
+        if not np.vdot(value, value) < largest * (value.size or 1):
+            _refuse(name, value, rig)
     for name in ("weights", "orientation_weights"):
         value = found[name]
         if value is not None and value.size and (value.min() < 0 or value.max() > 1):
@@ -110,6 +112,8 @@ def checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
     found["task"] = task_value(goals.task) if isinstance(goals.task, str) else goals.task
     found["phase"], found["ground"] = goals.phase, goals.ground
     for name in ("phase", "task", "ground"):
+        if isinstance(found[name], float) and math.isfinite(found[name]) and not many:
+            continue
         if np.shape(found[name]) not in ((), lead):
             raise ValueError(
                 f"{name}: expected one number{f' or shape {lead}' if many else ''}, got {np.shape(found[name])}"

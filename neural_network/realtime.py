@@ -32,8 +32,10 @@ from .refinement import (
 )
 from .skeleton import Skeleton
 
-ENOUGH = 1e-9
-"""Squared error [leg lengths, rad] at which an anchored solve stops early: 0.03 mm. Nobody sees the next step, and a drag waits for it."""
+ENOUGH = 1e-10
+"""Squared error [leg lengths, rad] at which a solve stops early: a hundredth of a millimetre. Nobody sees the next step."""
+ENOUGH_LIVE = 1e-9
+"""The same for an anchored solve, three hundredths: a drag waits for it."""
 
 _LEVI = np.zeros((3, 3, 3), np.float32)
 for _i, _j, _k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
@@ -434,7 +436,7 @@ class Machine:
         aim, aim_turns = positions, turn_goals
         if weights is not None or turn_weights is not None:
             aim, aim_turns = self._partial(layout_plan, turns, shift, positions, turn_goals, weights, turn_weights)
-        enough = 0.0 if anchor is None else ENOUGH
+        enough = ENOUGH if anchor is None else ENOUGH_LIVE
         turns, pose, shift = refine_one(
             layout_plan, turns, aim, aim_turns, steps, active, shift, free, normals, inside, enough
         )

@@ -56,8 +56,8 @@ FEET = ("LeftFoot", "RightFoot")
 # Degrees: swing about bone X, twist about bone Y, swing about bone Z, each lower and upper, seen from the T-pose; left side.
 # Bone Z looks forward (up for foot and toe), so X bends forward and back and Z to the sides. Ranges follow the American
 # Academy of Orthopaedic Surgeons' "Joint Motion" (1965) as tabulated in Norkin & White, "Measurement of Joint Motion",
-# with the shoulder and hip opened by the share that the girdle adds; single spine segments take their part of the thoracolumbar and cervical totals
-# (flexion 80 + 60, extension 25 + 75, side bend 35 + 45, rotation 45 + 80).
+# with the shoulder and hip opened by the share that the girdle adds; single spine segments take their part of the
+# thoracolumbar and cervical totals (flexion 80 + 60, extension 25 + 75, side bend 35 + 45, rotation 45 + 80).
 _LIMITS: dict[str, tuple[float, float, float, float, float, float]] = {
     "Spine": (-20, 40, -20, 20, -20, 20),
     "Spine1": (-20, 40, -25, 25, -20, 20),
