@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How long extracting takes, and how near NumPy is to Blender: the demo rig, 1,000 frames, best of five.
 
-``python tools/bench_extract.py`` where ``bpy`` can be imported, or ``blender --background --python tools/bench_extract.py``.
+``python -m tools.bench_extract``, from the root of the repository, where ``bpy`` can be imported.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import bpy
 import numpy as np

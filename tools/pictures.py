@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Take the pictures in docs/pictures again: a newcomer's first minute, in a real Blender with a window.
 
-``python tools/pictures.py``: with BLENDER, or ``blender`` on the PATH, and ImageMagick. The window test does the same steps.
+``python -m tools.pictures``, from the root of the repository, with BLENDER, or ``blender`` on the PATH, and ImageMagick.
+The window test does the same steps.
 """
 
 from __future__ import annotations
@@ -11,9 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "window"))
-
-import launch
+from tests.window import launch
 
 
 def main() -> int:
