@@ -3,8 +3,8 @@
 
 First question: trained on the motion of all human BVH files together, carried onto the reference rig, how does one network
 do on each family's held-out takes beside a network that learned from that family alone?
-Second: a network that learned on the reference rig with random proportions is used on another body at once, and fine-tuned
-with a few of that body's own frames; beside it, networks that learn from nothing.
+Second: a network that learned on the reference rig is used on another body at once, and fine-tuned with a few of that body's
+own frames; beside it, networks that learn from nothing.
 Whole takes are held out. Needs the motion capture folder (NIK_MOCAP); every training gets the same CPU seconds.
 """
 
@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from neural_network import config, context, dataset, training
+from neural_network import config, context, dataset, refinement, training
 from neural_network.dataset import TEST, TRAIN, UNUSED, VALIDATION, PoseSet
 from neural_network.formats import bvh, cleaning, retarget
 from neural_network.network import Network
-from neural_network.tests import predicted, refined_errors
+from neural_network.skeleton import Skeleton, limb
+from neural_network.tests import REFINE_STEPS, errors_of, predicted, refined_errors
 
-MOST_UNLIKE = 2.0  # standard deviations of the learned lengths
 FPS = 30.0  # neighbouring frames of 120 are near-copies
 FAMILIES = ("cmu_mb", "cmu_daz", "cmu_max", "fair1_zup", "kaykit_cc0", "makehuman_cc0")
 
@@ -99,18 +99,6 @@ def error(net: Network, poses: PoseSet, samples: context.Samples, rows: np.ndarr
     return float(np.concatenate(own, 1).mean() * 1e3), float(np.concatenate(refined, 1).mean() * 1e3)
 
 
-def on_body(net: Network, poses: PoseSet, samples: context.Samples) -> Network:
-    """The network as it meets another body: lengths beyond the spread it learned count as the nearest length within it.
-
-    Without this, a neck of twice the length drives the hidden units into saturation, and fine-tuning cannot leave it.
-    """
-    targets, _ = training.asked(net.layout, poses.skeleton, samples, np.arange(1))
-    row = context.features(net.layout, poses.skeleton, targets)[0]
-    lengths = np.arange(len(row)) >= len(row) - 2 * len(poses.skeleton.effectors)  # the last inputs of this layout
-    inside = np.clip((row - net.mean) / net.deviation, -MOST_UNLIKE, MOST_UNLIKE)
-    return replace(net, mean=np.where(lengths, row - inside * net.deviation, net.mean).astype(net.mean.dtype))
-
-
 def families_together(mocap: Path, settings: config.Training, only: Sequence[str]) -> list[dict[str, object]]:
     """One network for all families beside one for each, on whole takes held out."""
     pieces: list[PoseSet] = []
@@ -160,46 +148,76 @@ def families_together(mocap: Path, settings: config.Training, only: Sequence[str
     return rows
 
 
-def another_body(
-    mocap: Path, settings: config.Training, only: Sequence[str], body: str, spread: float
-) -> list[dict[str, object]]:
-    """The general network on a body it never saw: at once, fine-tuned, and beside networks that learn from nothing."""
-    settings = replace(settings, layout="bodies", proportions=spread)
+def for_reference(targets: context.Targets, body: Skeleton, own: Skeleton) -> context.Targets:
+    """A body's targets as the reference rig would be asked for the same pose.
+
+    Hands and feet are measured from where their limb starts and scaled to the limb, the head from the Hips: a network that
+    knows one body then serves all, since its answer is rotations.
+    """
+    positions = targets.positions.copy()
+    for e, (mine, theirs) in enumerate(zip(body.effectors, own.effectors, strict=True)):
+        starts, lengths = [], []
+        for rig, end in ((body, mine), (own, theirs)):
+            heads = (rig.rest_core[:, :3, 3] - rig.rest_core[0, :3, 3]) / rig.leg_length
+            upper, lower, _ = limb(rig.parents, rig.rest_arm[:, :3, 3], end)
+            if abs(heads[end, 0]) < 0.05:  # the head: its neck alone says little
+                upper, lower = 0, end
+            starts.append(heads[upper])
+            lengths.append(np.linalg.norm(heads[lower] - heads[upper]) + np.linalg.norm(heads[end] - heads[lower]))
+        start, other = (np.einsum("abn,b->an", targets.root, s) for s in starts)
+        positions[:, e] = other + (targets.positions[:, e] - start) * (lengths[1] / lengths[0])
+    return replace(targets, positions=positions)
+
+
+def error_through_reference(
+    net: Network, poses: PoseSet, samples: context.Samples, rows: np.ndarray
+) -> tuple[float, float]:
+    """As :func:`error`, for a network that is asked as if the body were the reference rig."""
+    body, found, refined = poses.skeleton, [], []
+    for part in np.array_split(rows, max(1, len(rows) // training.CHUNK)):
+        targets, truth = training.asked(net.layout, body, samples, part)
+        rot, _ = training.predict(net, for_reference(targets, body, net.skeleton))
+        found.append(errors_of(body, rot, targets, truth).effector)
+        better = refinement.refine(body, rot, refinement.Wish(targets.positions, targets.turned), REFINE_STEPS)
+        refined.append(errors_of(body, better.rot, targets, truth).effector)
+    return float(np.concatenate(found, 1).mean() * 1e3), float(np.concatenate(refined, 1).mean() * 1e3)
+
+
+def another_body(mocap: Path, settings: config.Training, only: Sequence[str], body: str) -> list[dict[str, object]]:
+    """The reference rig's network on a body it never saw: at once, fine-tuned, and beside networks that learn from nothing."""
+    settings = replace(
+        settings, patience=settings.epochs
+    )  # a hundred frames make two steps an epoch: time ends it, not patience
     pieces = [p for family in only if family != body for p in read_family(mocap / "bvh" / family, own_lengths=False)]
     poses = joined(pieces)
-    parts = whole_takes(poses, np.zeros(len(pieces), int), settings.seed)
-    parts[parts == TEST] = TRAIN  # the test is the other body
-    general, _ = fit(poses, parts, settings)
+    general, _ = fit(poses, whole_takes(poses, np.zeros(len(pieces), int), settings.seed), settings)
     own_pieces = read_family(mocap / "bvh" / body, own_lengths=True)
     alike = own_pieces[0].skeleton
     own = joined([p for p in own_pieces if alike.proportion_difference(p.skeleton) < 0.02])
     own_parts = whole_takes(own, np.zeros(len(own.clip_names), int), settings.seed)
     samples = context.prepare(own)
-    test = np.flatnonzero(own_parts == TEST)
-    train = np.flatnonzero(own_parts != TEST)
+    test, train = np.flatnonzero(own_parts == TEST), np.flatnonzero(own_parts != TEST)
     if not len(test):
         print(f"\n{body}: too few takes of one body to hold one out")
         return []
-    start = on_body(general, own, samples)
-    plain = error(general, own, samples, test)[0]
     print(
         f"\n{body}: a leg of {alike.leg_length:.2f} m, {len(train)} own frames to learn from, {len(test)} of other takes to test"
     )
-    print(f"  at once without the clamp on lengths: {plain:.1f} mm")
-    rows: list[dict[str, object]] = []
-    settings = replace(settings, proportions=0.0)
-    for count in (0, 100, 500):
-        picked = train[np.linspace(0, len(train) - 1, min(count, len(train))).astype(int)] if count else train[:0]
+    plain, through = error(general, own, samples, test), error_through_reference(general, own, samples, test)
+    print(f"  at once, asked as it is: {plain[0]:.1f} mm ({plain[1]:.2f} refined)")
+    print(f"  at once, asked as the reference rig: {through[0]:.1f} mm ({through[1]:.2f} refined)")
+    rows: list[dict[str, object]] = [{"body": body, "frames": 0, "plain": plain, "through_reference": through}]
+    for count in (100, 500):
         few = np.full(own.frames, UNUSED, np.int8)
+        picked = train[np.linspace(0, len(train) - 1, min(count, len(train))).astype(int)]
         few[picked] = TRAIN
         few[picked[5::10]] = VALIDATION
-        tuned = start if not count else fit(own, few, settings, start)[0]
-        fine = error(tuned, own, samples, test)
-        blank = error(fit(own, few, settings)[0], own, samples, test) if count else (float("nan"), float("nan"))
-        rows.append({"body": body, "frames": count, "fine_tuned": fine, "from_nothing": blank})
+        fine = error(fit(own, few, settings, general)[0], own, samples, test)
+        blank = error(fit(own, few, settings)[0], own, samples, test)
+        rows.append({"body": body, "frames": len(picked), "fine_tuned": fine, "from_nothing": blank})
         print(
-            f"  {count:4d} own frames: from the general network {fine[0]:7.1f} mm ({fine[1]:.2f} refined)"
-            f"   from nothing {blank[0]:7.1f} ({blank[1]:.2f})"
+            f"  {len(picked):4d} own frames: fine-tuned {fine[0]:7.1f} mm ({fine[1]:.3f} refined)"
+            f"   from nothing {blank[0]:7.1f} ({blank[1]:.3f})"
         )
     return rows
 
@@ -212,7 +230,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--mocap", type=Path, default=Path(os.environ.get("NIK_MOCAP", here.parent / "shared" / "mocap"))
     )
     parser.add_argument("--seconds", type=float, default=60.0, help="CPU seconds of every training (60)")
-    parser.add_argument("--proportions", type=float, default=0.5, help="spread of bodies in the second training (0.5)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--families", nargs="+", default=FAMILIES)
     parser.add_argument(
@@ -229,7 +246,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not options.skip_families:
         rows += families_together(options.mocap, settings, options.families)
     for body in options.body:
-        rows += another_body(options.mocap, settings, options.families, body, options.proportions)
+        rows += another_body(options.mocap, settings, options.families, body)
     if options.json:
         options.json.write_text(
             json.dumps({"seconds": options.seconds, "rows": rows}, indent=1) + "\n", encoding="utf-8"
