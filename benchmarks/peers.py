@@ -583,7 +583,8 @@ def page(found: Found) -> str:
         f"{found.capture[0] * 100:.1f} %). *Cold* starts from the mean pose (unless said otherwise), *warm* from the answer before, on "
         f"tracks of {TRACK} frames that begin with the captured pose; methods without memory answer every frame afresh (*same*), and "
         "those begin with no such help. *Acceleration* and *jerk* are the joints' on these tracks, over the capture's own. *Kept* is "
-        "what must be held besides the rig. Times are medians of wall time, one thread on one core, pose and targets set.",
+        "what must be held besides the rig. Times are medians of wall time, one thread on one core, pose and targets set; those with a "
+        "network through Solver.solve, which without orientations asks a network that wants them twice.",
         "",
     ]
     for orientations, title in ((False, "Positions alone"), (True, "With orientations")):
@@ -666,7 +667,8 @@ def plots(found: Found, folder: Path) -> list[str]:
         axis.set_ylim(bottom=0)
         axis.grid(alpha=0.25)
     axes[0].set_ylabel("mean joint error [mm]")
-    axes[1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    if axes[1].lines:
+        axes[1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     finish(figure, "peers_drift")
     return written
 
