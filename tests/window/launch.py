@@ -48,7 +48,7 @@ def build(folder: Path) -> Path:
     return found[0]
 
 
-def run(scenario: str, zip_path: Path, out: Path, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+def run(scenario: str, zip_path: Path, out: Path, timeout: float = 900) -> subprocess.CompletedProcess[str]:
     """Run a scenario for a fresh user; its exit code is 0 where it held."""
     out.mkdir(parents=True, exist_ok=True)
     words = [scenario, str(zip_path), str(out)]

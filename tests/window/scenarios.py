@@ -16,6 +16,7 @@ import bpy
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # Blender runs this file as a script
 
 import drive
+import live_scenarios
 from drive import Gaps, Steps, inside, key, open_tab, picture, press, until, window
 
 EXTENSION = "bl_ext.user_default.neural_ik"
@@ -84,17 +85,21 @@ def newcomer() -> Steps:
     yield from until(lambda: not keep().unsaved, "the file")
     assert wing("memory").data_path().exists()
     yield from picture(out / "4_saved.png")
+    yield from press("neural_ik.show_path")
+    yield from picture(out / "5_show_path.png")
+    assert "standalone_trainer.py --data" in bpy.context.window_manager.clipboard
+    yield from key("ESC")
     figures = {}
     with Gaps() as plain:  # the window's own frame time: it is drawn all the while, as it is during training
         for _ in range(30):
             drive.area().tag_redraw()
             yield 0.1
     figures["longest gap, only drawing [ms]"] = round(plain.longest * 1000, 1)
-    bpy.context.scene.neural_ik.epochs = 120  # enough for a curve, and quick with software rendering
+    bpy.context.scene.neural_ik.epochs = 60  # enough for a curve, and quick with software rendering
     yield from press("neural_ik.train")
     yield from until(lambda: not idle(), "the trainer to start")
-    yield from until(lambda: len(keep().curve) >= 60 or idle(), "half of the training", 200)
-    yield from picture(out / "5_training.png")
+    yield from until(lambda: len(keep().curve) >= 30 or idle(), "half of the training", 200)
+    yield from picture(out / "6_training.png")
     with Gaps() as training:
         while not idle():
             yield 0.05
@@ -106,10 +111,7 @@ def newcomer() -> Steps:
     yield from until(lambda: keep().results and idle(), "the results")
     assert [line.passed for line in keep().results[:5]] == [True] * 5, keep().results
     assert "Neural IK Tests" in bpy.data.texts
-    yield from picture(out / "6_tested.png")
-    yield from press("neural_ik.show_path")
-    yield from picture(out / "7_show_path.png")
-    assert "standalone_trainer.py --data" in bpy.context.window_manager.clipboard
+    yield from picture(out / "7_tested.png")
     (out / "figures.json").write_text(json.dumps(figures) + "\n")
 
 
@@ -222,4 +224,10 @@ def closing() -> Steps:
     yield 60
 
 
-drive.run({"newcomer": newcomer, "interrupted": interrupted, "closing": closing}[NAME]())
+def dragging() -> Steps:
+    """Live IK by mouse and keys."""
+    return live_scenarios.dragging(install, Path(OUT))
+
+
+SCENARIOS = {"newcomer": newcomer, "interrupted": interrupted, "closing": closing, "dragging": dragging}
+drive.run(SCENARIOS[NAME]())
