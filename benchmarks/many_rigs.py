@@ -79,11 +79,21 @@ def whole_takes(poses: PoseSet, groups: np.ndarray, seed: int) -> np.ndarray:
     return part_of[poses.clip]
 
 
+def with_validation(parts: np.ndarray) -> np.ndarray:
+    """The same parts; where no take is left to validate on, the last tenth of the training frames does."""
+    train = np.flatnonzero(parts == TRAIN)
+    if np.any(parts == VALIDATION) or not len(train):
+        return parts
+    out = parts.copy()
+    out[train[-max(3, len(train) // 10) :]] = VALIDATION
+    return out
+
+
 def fit(
     poses: PoseSet, parts: np.ndarray, settings: config.Training, start: Network | None = None
 ) -> tuple[Network, context.Samples]:
     """The best network of one training, and the samples it was trained on."""
-    samples = context.prepare(poses)
+    samples, parts = context.prepare(poses), with_validation(parts)
     *_, last = training.train(poses.skeleton, samples, parts, settings, start=start)
     return training.finish(poses.skeleton, samples, parts, settings, last.state, start), samples
 
@@ -125,8 +135,6 @@ def families_together(mocap: Path, settings: config.Training, only: Sequence[str
             continue
         together = error(general, poses, samples, test)
         own_parts = np.where(mine, parts, UNUSED).astype(np.int8)
-        if not np.any(own_parts == VALIDATION):  # two takes: the last tenth of the training take chooses
-            own_parts[train[-max(3, len(train) // 10) :]] = VALIDATION
         alone, own_samples = fit(poses, own_parts, settings)
         by_itself = error(alone, poses, own_samples, test)
         rows.append(
