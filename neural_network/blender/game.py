@@ -33,10 +33,7 @@ class Body:
         Raises ValueError, in words, for a rig that these weights do not fit or that something else moves.
         """
         net = live_ik.weights() if net is None else net
-        rig = live_rig.fit(ob, net)
-        reason = live_rig.refusal(ob, rig)
-        if reason:
-            raise ValueError(reason)
+        rig = live_rig.usable(ob, net)
         self.name = ob.name
         now = runtime.snapshot(ob)
         self._live = live_ik.worked_out("", ob, rig, net, now, {name: values.copy() for name, values in now.items()})

@@ -92,6 +92,8 @@ class Live:
     """(T, 7) the targets at the last solve; None: take them as they are next time."""
     placed: np.ndarray | None = None
     """(T, 7) where Live IK itself put them, in the world."""
+    touched: dict[str, np.ndarray] = field(default_factory=dict)
+    """Where targets stood (7, in the world) that were switched on by being moved: back there, they are off again."""
     dirty: bool = True
     fresh: bool = False
     """It was just made from the file: nothing is solved before something moves."""
@@ -209,10 +211,7 @@ def start(
         raise ValueError(f"{ob.name} is not in this view layer")
     if getattr(ob.data, "pose_position", "POSE") == "REST":
         raise ValueError(f"{ob.name} is shown in Rest Position: switch to Pose Position (Armature properties)")
-    rig = live_rig.fit(ob, net)
-    reason = live_rig.refusal(ob, rig)
-    if reason:
-        raise ValueError(reason)
+    rig = live_rig.usable(ob, net)
     remove_dead()
     context.view_layer.update()
     mode_before = ob.mode
@@ -490,6 +489,7 @@ def read_targets(live: Live, ob: bpy.types.Object) -> tuple[np.ndarray, np.ndarr
 def take_as_they_are(live: Live, ob: bpy.types.Object) -> None:
     """The targets stand where they should: nothing is solved before one moves."""
     live.seen, live.placed = read_targets(live, ob)
+    live.touched.clear()
     live.dirty = live.fresh = False
 
 
@@ -615,17 +615,29 @@ def _switch_on(live: Live, world: np.ndarray, unit: float) -> None:
     """Targets that are off and were moved by somebody are on from now on."""
     if live.placed is None or len(live.placed) != len(world):
         return
-    far = np.abs(world[:, :3] - live.placed[:, :3]).max(axis=1) * unit > MOVED[0] * live.rig.skeleton.leg_length
-    far |= 1 - np.abs(np.einsum("tc,tc->t", world[:, 3:], live.placed[:, 3:])) > MOVED[1]
-    if not far.any():
-        return
-    for row in np.flatnonzero(far).tolist():  # seldom: not in the middle of a drag
-        target = live.targets[row]
-        if not target.use and target.kind != "HINT" and target.name:
-            target.use = live.dirty = True
-            ob: Any = bpy.data.objects[target.name]
-            ob.neural_ik_target.use = True
-    _weigh(live)
+    for row, target in enumerate(live.targets):
+        if target.kind == "HINT" or not target.name or (target.use and target.name not in live.touched):
+            continue
+        place = live.touched[target.name] if target.use else live.placed[row]
+        if _differs(world[row], place, MOVED[0] * live.rig.skeleton.leg_length / unit) == target.use:
+            continue
+        if target.use:  # a drag that was taken back
+            del live.touched[target.name]
+        else:
+            live.touched[target.name] = place.copy()
+        target.use = not target.use
+        live.dirty = True
+        ob: Any = bpy.data.objects[target.name]
+        ob.neural_ik_target.use = target.use
+        _weigh(live)
+
+
+def _differs(a: np.ndarray, b: np.ndarray, far: float) -> bool:
+    """Whether two places (7) are more than ``far`` or a thousandth of a turn apart."""
+    x, y, z, *turn = (a - b).tolist()
+    if max(abs(x), abs(y), abs(z)) > far:
+        return True
+    return any(turn) and 1 - abs(float(a[3:] @ b[3:])) > MOVED[1]
 
 
 def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarray, scene: Any, depsgraph: Any) -> None:

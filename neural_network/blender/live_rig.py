@@ -48,16 +48,34 @@ def fit(ob: bpy.types.Object, net: Network) -> Rig:
     return replace(rig, skeleton=skeleton, index=rig.index[order], roles=theirs.names)
 
 
+def usable(ob: bpy.types.Object, net: Network) -> Rig:
+    """:func:`fit`, for a rig that may be moved; else ValueError says why it may not, and what to do."""
+    reason = control_rig(ob)
+    if reason:
+        raise ValueError(reason)
+    rig = fit(ob, net)
+    reason = refusal(ob, rig)
+    if reason:
+        raise ValueError(reason)
+    return rig
+
+
+def control_rig(ob: bpy.types.Object) -> str:
+    """Why a rig made of controls cannot be used, and what to do; empty for any other."""
+    names = [pb.name for pb in ob.pose.bones] if ob.pose is not None else []
+    if any(name.startswith("ORG-") for name in names) and any(name.startswith("DEF-") for name in names):
+        return (
+            f"{ob.name} is a Rigify control rig: its controls move the bones that Live IK would write. Use Live IK on the"
+            " metarig or on a game rig, bones that nothing else moves, and let the controls follow it"
+        )
+    return ""
+
+
 def refusal(ob: bpy.types.Object, rig: Rig) -> str:
     """Why Live IK cannot move these bones, and what to do; empty where it can."""
     if ob.library is not None:
         return f"{ob.name} is linked from a library: make a library override first (Object > Relations)"
     needed = {rig.bones[i] for i in rig.needed}
-    if any(name.startswith("ORG-") for name in rig.bones) and any(name.startswith("DEF-") for name in rig.bones):
-        return (
-            f"{ob.name} is a Rigify control rig: its controls move the bones that Live IK would write. Use Live IK on the"
-            " rig that you animate without controls (the metarig, or a game rig), or bake that motion onto these controls"
-        )
     moved = _constrained(ob, needed)
     if moved:
         bone, constraint = moved

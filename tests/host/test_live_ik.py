@@ -165,6 +165,20 @@ def test_back_at_the_start_the_pose_is_the_old_one(began: Any) -> None:
     assert apart(matrices(began), before) <= FIRST_PRESS
 
 
+def test_a_drag_that_is_taken_back_leaves_the_target_off(began: Any) -> None:
+    target("RightHand").location.z += 0.2
+    update()
+    shown = channels(began)
+    hand = target("LeftHand")
+    place = hand.location.copy()
+    for step in (0.1, 0.2, 0.0):
+        hand.location = place
+        hand.location.x += step
+        update()
+        assert hand.neural_ik_target.use == (step > 0)
+    assert np.abs(channels(began) - shown).max() <= 1e-5
+
+
 def test_cancel_puts_every_bone_back_and_leaves_nothing(character: Any) -> None:
     import bpy
 
@@ -571,11 +585,18 @@ def make_mirrored(ob: Any) -> None:
     ob.scale.x = -1
 
 
+def make_controlled(ob: Any) -> None:
+    """Names as Rigify gives them: the bones that deform follow others."""
+    ob.data.bones["LeftHand"].name = "DEF-hand.L"
+    ob.data.bones["RightHand"].name = "ORG-hand.R"
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
         (make_driven, "moved by a driver: mute it"),
         (make_constrained, "moved by the constraint IK: Live IK would fight it. Mute it, or bake"),
+        (make_controlled, "Rigify control rig: .* Use Live IK on the metarig"),
         (make_rest, "Rest Position"),
         (make_mirrored, "negative scale"),
     ],
