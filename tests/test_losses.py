@@ -148,7 +148,7 @@ def test_a_perfect_pose_costs_nothing_and_pulls_nowhere(rng: np.random.Generator
     assert len(values) == 6
     assert all(v < 1e-9 for v in values.values()), values
     assert np.isfinite(gradient).all()  # a norm has no slope at zero: what rounding leaves there may be anything small
-    smooth = Losses(fk=0.0)
+    smooth = Losses(fk=0.0, joints=0.0)
     assert (
         np.abs(losses.total(layout, rig, outputs, met_by(rig, truth, np.ones((3, 2))), truth, smooth)[1]).max() < 1e-9
     )
