@@ -29,6 +29,7 @@ import numpy as np
 from . import bench, dataset, network, report, targets_file, tests
 from .context import prepare
 from .formats import importing
+from .formats.roles import read_table
 from .live import command as live
 from .network import Network
 from .solver import Solver
@@ -108,6 +109,12 @@ def add_import(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="HZ",
         help="Butterworth, fourth order, zero phase; 6 to 10 are usual, it softens foot strikes (off)",
     )
+    parser.add_argument(
+        "--roles",
+        type=Path,
+        metavar="FILE",
+        help='JSON that says which bone plays which role, {"Hips": "pelvis", ...} (found)',
+    )
     parser.add_argument("--strip-prefix", action="store_true", help='bone names without their prefix ("mixamorig:")')
     parser.add_argument("--mirror", action="store_true", help="add a mirrored copy of every clip")
     parser.add_argument("--raw", action="store_true", help="do not clean: keep inserted poses, jumps and frozen frames")
@@ -133,6 +140,7 @@ def run_import(args: argparse.Namespace) -> int:
         source_fps=args.source_fps,
         up_axis=args.up.upper() if args.up else None,
         unit=args.unit,
+        roles=tuple(sorted(read_table(args.roles).items())) if args.roles else (),
         low_pass=args.low_pass,
         strip_prefix=args.strip_prefix,
         mirror=args.mirror,

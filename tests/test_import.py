@@ -19,7 +19,7 @@ import pytest
 from conftest import REPO, run_cli
 
 from neural_network import dataset, forward_kinematics
-from neural_network.formats import asf_amc, bvh, importing
+from neural_network.formats import asf_amc, bvh, importing, retarget
 from neural_network.formats.clip import body_height, figures, global_pose
 from neural_network.formats.importing import Options, Progress, Row, Written
 
@@ -246,6 +246,35 @@ def test_people_come_to_one_rig_where_asked(tmp_path: Path) -> None:
     assert len(written) == 1
     assert dataset.load(written[0].path).skeleton.names[0] == "Hips"
     assert written[0].joints == 23
+
+
+def test_roles_can_be_given_by_hand_and_what_they_name_must_exist(tmp_path: Path) -> None:
+    source = ODD / "01_mixed_rotation_orders.bvh"
+    clip = importing.read_clip(source)
+    found = retarget.clip_roles(clip)
+    table = {role: clip.names[j] for role, j in found.bones.items() if j is not None}
+    swapped = {**table, "LeftHand": table["RightHand"], "RightHand": table["LeftHand"]}
+    for name, roles in (("plain", table), ("swapped", swapped)):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"roles": roles}), encoding="utf-8")
+        done = run_cli(
+            "-m",
+            "neural_network",
+            "import",
+            source,
+            "-o",
+            tmp_path / f"{name}.npz",
+            "--roles",
+            tmp_path / f"{name}.json",
+        )
+        assert done.returncode == 0, done.stderr
+    hands = [dataset.load(tmp_path / f"{name}.npz").skeleton for name in ("plain", "swapped")]
+    assert [h.names[h.effectors[0]] for h in hands] == [table["LeftHand"], table["RightHand"]]
+    (tmp_path / "wrong.json").write_text(json.dumps({"Hips": "Nowhere"}), encoding="utf-8")
+    done = run_cli(
+        "-m", "neural_network", "import", source, "-o", tmp_path / "x.npz", "--roles", tmp_path / "wrong.json"
+    )
+    assert done.returncode == 2
+    assert "no such bone" in done.stderr
 
 
 @pytest.mark.parametrize(

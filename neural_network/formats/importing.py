@@ -31,7 +31,7 @@ from ..skeleton import Skeleton
 from ..training import mirrored_bones
 from . import asf_amc, bvh, cleaning, retarget
 from .clip import Clip, body_joints, figures, global_pose, rest_positions
-from .roles import Roles
+from .roles import Roles, named_roles
 
 SUFFIXES = (".bvh", ".amc")
 BY_BLENDER = (".fbx", ".glb", ".gltf", ".blend", ".dae", ".usd", ".usda", ".usdc", ".abc")
@@ -62,6 +62,8 @@ class Options:
     mirror: bool = False
     """Add a mirrored copy of every clip."""
     clean: bool = True
+    roles: tuple[tuple[str, str], ...] = ()
+    """(role, bone name) pairs in place of the roles that would be found."""
 
 
 @dataclass(frozen=True)
@@ -247,14 +249,14 @@ def _pose_set(rig: Skeleton, own: OwnPoses, up_axis: str, unit: float, name: str
     return dataset.make(rig, rot, own.root_pos @ upright.T * unit, np.zeros(len(rot), int), [name], clip_fps=fps)
 
 
-def own_poses(clip: Clip) -> OwnPoses:
+def own_poses(clip: Clip, roles: Roles | None = None) -> OwnPoses:
     """A clip on its own skeleton from the hips down; what stands above or beside them is folded in or left out.
 
     Joints that carry the hips (a "root" or "Armature") are folded into the hips' motion. Helpers beside them, such as
     the targets of an animator's rig, play no part in a body and are named in the notes. Positions of joints below the
     hips that move are left out, as bones keep their length.
     """
-    roles = retarget.clip_roles(clip)
+    roles = retarget.clip_roles(clip) if roles is None else roles
     hips = roles.bones.get("Hips")
     top = hips if hips is not None else _first_that_moves(clip)
     keep = np.zeros(len(clip.parents), bool)
@@ -424,12 +426,12 @@ def _converted(path: Path, clip: Clip, options: Options) -> tuple[Row, dict[str,
         if options.fps is not None:
             piece = cleaning.resample(piece, options.fps)
         if options.rig == "reference":
-            rig, rot, root_pos = retarget.to_reference(piece)
+            rig, rot, root_pos = retarget.to_reference(piece, _given_roles(piece, options))
             poses = dataset.make(rig, rot, root_pos, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps)
             about: dict[str, Any] = {}
             arrays |= {f"turns{n}": poses.rot, f"root_pos{n}": poses.root_pos}
         else:
-            own = own_poses(piece)
+            own = own_poses(piece, _given_roles(piece, options))
             short = tuple(name.rsplit(":", 1)[-1].strip() for name in own.names)
             if options.strip_prefix and all(short) and len(set(short)) == len(short):
                 own = renamed(own, short)
@@ -508,6 +510,10 @@ def run(
         raise ValueError(f"none of {len(files)} files gave a clip; the first reason: {first}")
     yield from _write_all(kept, output, options)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _given_roles(clip: Clip, options: Options) -> Roles | None:
+    return named_roles(dict(options.roles), clip.names) if options.roles else None
 
 
 def _key(path: Path, options: Options) -> str:

@@ -382,11 +382,15 @@ def _by_names_alone(names: Sequence[str], parents: np.ndarray, said: Sequence[Sa
 
 
 def load_roles(path: str | Path, names: Sequence[str]) -> Roles:
-    """Roles from a JSON file for a skeleton with these bone names.
+    """Roles from a JSON file (:func:`read_table`) for a skeleton with these bone names (:func:`named_roles`)."""
+    return named_roles(read_table(path), names, Path(path).name)
 
-    The file holds ``{"roles": {"Hips": "pelvis", ...}}``, or that inner table alone: role -> bone name or null. Roles it
-    leaves out stay empty. Raises ValueError for text that is no such table, for unknown roles and bones (with what exists),
-    and for one bone in two roles.
+
+def read_table(path: str | Path) -> dict[str, str]:
+    """The bone names that a JSON file gives to roles.
+
+    The file holds ``{"roles": {"Hips": "pelvis", ...}}``, or that inner table alone: role -> bone name or null. Raises
+    ValueError for text that is no such table and for unknown roles, with those there are.
     """
     path = Path(path)
     try:
@@ -398,21 +402,28 @@ def load_roles(path: str | Path, names: Sequence[str]) -> Roles:
         raise ValueError(
             f'{path.name}: expected {{"roles": {{"Hips": "bone name", ...}}}}, got a {type(data).__name__}'
         )
+    for role, name in table.items():
+        if role not in ROLE_NAMES:
+            raise ValueError(f"{path.name}: no role is called {role!r}; there are {', '.join(ROLE_NAMES)}")
+        if name is not None and not isinstance(name, str):
+            raise ValueError(f"{path.name}: {role} should be a bone's name or null, got {json.dumps(name)}")
+    return {role: name for role, name in table.items() if name is not None}
+
+
+def named_roles(table: Mapping[str, str], names: Sequence[str], source: str = "roles") -> Roles:
+    """Roles from a table role -> bone name for a skeleton with these bone names; roles it leaves out stay empty.
+
+    Raises ValueError for a bone that the skeleton lacks (with those it has) and for one bone in two roles.
+    """
     index = {n: j for j, n in enumerate(names)}
     bones: dict[str, int | None] = dict.fromkeys(ROLE_NAMES)
     for role, name in table.items():
-        if role not in bones:
-            raise ValueError(f"{path.name}: no role is called {role!r}; there are {', '.join(ROLE_NAMES)}")
-        if name is None:
-            continue
-        if not isinstance(name, str):
-            raise ValueError(f"{path.name}: {role} should be a bone's name or null, got {json.dumps(name)}")
         if name not in index:
             raise ValueError(
-                f"{path.name}: {role} should be {name!r}, but the skeleton has no such bone; it has {', '.join(names[:40])}"
+                f"{source}: {role} should be {name!r}, but the skeleton has no such bone; it has {', '.join(names[:40])}"
             )
         if index[name] in bones.values():
-            raise ValueError(f"{path.name}: the bone {name!r} is given two roles; every bone plays one at most")
+            raise ValueError(f"{source}: the bone {name!r} is given two roles; every bone plays one at most")
         bones[role] = index[name]
     return Roles(bones, {r: 1.0 for r, j in bones.items() if j is not None})
 
