@@ -175,6 +175,9 @@ def refine_one(
     near = slice(None) if rows is None or active is None else active[:, 0]
     allowed = max(_square(residual[near, :3]), DISTANCE_SPARE)  # orientations may not be bought with distance
     damping = 1.0
+    if free_root and steps:
+        carry = _carry(rows, effectors, width, normals)
+        carried = carry @ carry.T * np.float32(TRUNK_FIRST * ROOT_SHIFT**2)  # what moving the root adds to J J^T
     for _ in range(steps):
         if cost < enough:
             break
@@ -189,16 +192,14 @@ def refine_one(
         wanted = residual.reshape(-1) if rows is None else residual.reshape(-1)[rows]
         system = used @ used.T
         if free_root:
-            system += _carried(rows, effectors, width, normals)
+            system += carried
         system.flat[:: len(system) + 1] += damping * (DAMPING_FLOOR + DAMPING_SHARE * cost)
         multipliers = np.linalg.solve(system, wanted)
         delta = (multipliers @ used).reshape(-1, 3)
         moved = shift
         if free_root:
             delta[0] *= np.sqrt(TRUNK_FIRST)
-            moved = shift + _pull(multipliers, rows, effectors, width, normals) * np.float32(
-                TRUNK_FIRST * ROOT_SHIFT**2
-            )
+            moved = shift + (multipliers @ carry) * np.float32(TRUNK_FIRST * ROOT_SHIFT**2)
         square = np.einsum("jc,jc->j", delta, delta)
         largest = float(square.max()) ** 0.5
         if largest > STEP_MOST:
@@ -268,28 +269,15 @@ def _along(jacobian: np.ndarray, normals: np.ndarray) -> None:
         jacobian[e, :3] = np.einsum("a,b,bjc->ajc", n, n, jacobian[e, :3])
 
 
-def _carried(rows: np.ndarray | None, effectors: int, width: int, normals: np.ndarray | None) -> np.ndarray:
-    """What moving the root adds to J J^T: every position row moves with it."""
+def _carry(rows: np.ndarray | None, effectors: int, width: int, normals: np.ndarray | None) -> np.ndarray:
+    """(R, 3) how the rows of the residual change when the root moves: every position goes with it."""
     step = np.zeros((effectors, width, 3), np.float32)
     step[:, :3] = _EYE
     if normals is not None:
         for e in np.flatnonzero(np.any(normals, axis=1)):
             step[e, :3] = np.outer(normals[e], normals[e])
     flat = step.reshape(-1, 3)
-    flat = flat if rows is None else flat[rows]
-    return flat @ flat.T * np.float32(TRUNK_FIRST * ROOT_SHIFT**2)
-
-
-def _pull(
-    multipliers: np.ndarray, rows: np.ndarray | None, effectors: int, width: int, normals: np.ndarray | None
-) -> np.ndarray:
-    full = np.zeros(effectors * width, np.float32)
-    full[slice(None) if rows is None else rows] = multipliers
-    force = full.reshape(effectors, width)[:, :3]
-    if normals is not None:
-        plane = np.any(normals, axis=1)
-        force[plane] = np.sum(force[plane] * normals[plane], axis=1, keepdims=True) * normals[plane]
-    return force.sum(axis=0)
+    return flat if rows is None else flat[rows]
 
 
 def toe_arms(skeleton: Skeleton) -> tuple[np.ndarray, np.ndarray]:
@@ -454,7 +442,7 @@ class Machine:
         if free:
             root_pos = root_pos + (shift @ frame) * self.length
             turned = self.root_before.T @ (unheading.T @ turns[0].astype(np.float64)) @ self.root_after.T
-            out[0] = rotations.quaternion_from_matrix(turned)
+            out[0] = quaternions_of(turned[None])[0]
         else:
             out[0] = _quaternion(*goals.root_rot.tolist())
         if out[:, 0].min() < 0:
@@ -589,9 +577,8 @@ class Machine:
         turn_weights: np.ndarray | None,
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Targets as far on the way from the natural pose as their weights say."""
-        partial = (weights is not None and bool(np.any((weights > 0) & (weights < 1)))) or (
-            turn_weights is not None and bool(np.any((turn_weights > 0) & (turn_weights < 1)))
-        )
+        given = [w for listed in (weights, turn_weights) if listed is not None for w in listed.tolist()]
+        partial = any(0 < w < 1 for w in given)
         if not partial:
             return positions, turn_goals
         ends = forward_one(layout_plan, turns)[self.bones]
