@@ -31,6 +31,7 @@ from .runtime import CHANNELS
 STEPS = 12  # exact steps at most; near targets need two or three, and the rest is then not taken
 ROOT = "Hips"  # the role that the root's target has
 MOVED = (1e-4, 1e-7)  # [leg lengths], 1 - |cos of half the angle|: a target that moved more was moved by somebody
+UNMOVED = 1e-6  # [leg lengths], likewise: float32 places that went to the world and back
 SIZE = 0.08  # [leg lengths] of a target
 SHAPES = {"Head": "SPHERE", ROOT: "CIRCLE"}  # the others are cubes
 GREEN, YELLOW, RED, GREY = (0.2, 0.9, 0.3, 1), (1, 0.8, 0.1, 1), (1, 0.15, 0.1, 1), (0.6, 0.6, 0.6, 1)
@@ -632,12 +633,12 @@ def _switch_on(live: Live, world: np.ndarray, unit: float) -> None:
         _weigh(live)
 
 
-def _differs(a: np.ndarray, b: np.ndarray, far: float) -> bool:
-    """Whether two places (7) are more than ``far`` or a thousandth of a turn apart."""
+def _differs(a: np.ndarray, b: np.ndarray, far: float, turned: float = MOVED[1]) -> bool:
+    """Whether two places (7) are more than ``far`` or ``turned``, 1 - |cos of half the angle|, apart."""
     x, y, z, *turn = (a - b).tolist()
     if max(abs(x), abs(y), abs(z)) > far:
         return True
-    return any(turn) and 1 - abs(float(a[3:] @ b[3:])) > MOVED[1]
+    return any(turn) and 1 - abs(float(a[3:] @ b[3:])) > turned
 
 
 def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarray, scene: Any, depsgraph: Any) -> None:
@@ -682,11 +683,40 @@ def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarr
         place = live.base_root + settings.strength * (place - live.base_root)
     live.solution, live.shown, live.shown_root = solution, quaternions, place
     mask = selected(ob, live.rig) if settings.selected_only else None
-    write(ob, live.rig, quaternions, place, mask, live.base, live.plain)
+    if _unmoved(live, ends, settings):
+        # what the solver says is the base pose too, but for roundings: those of undo and back must not show
+        quaternions, place = rotations.quaternion_from_axis_angle(live.base_rot), live.base_root
+        live.shown, live.shown_root = quaternions, place
+        _write_base(ob, live)
+    else:
+        write(ob, live.rig, quaternions, place, mask, live.base, live.plain)
     live.seen = rows
     live.placed = world
     _follow(live, ob, free)
     _colour(live)
+
+
+def _unmoved(live: Live, ends: np.ndarray, settings: Any) -> bool:
+    """Whether all targets that are on stand where the base pose has them."""
+    if settings.motion == "MANUAL" or settings.limits or any(t.use for t in live.targets[len(live.base_rows) :]):
+        return False
+    on = [row for row, target in enumerate(live.targets[: len(live.base_rows)]) if target.use and target.name]
+    far = UNMOVED * live.rig.skeleton.leg_length
+    return all(not _differs(ends[row], live.base_rows[row], far, UNMOVED) for row in on)
+
+
+def _write_base(ob: bpy.types.Object, live: Live) -> None:
+    """The controlled bones as the base pose has them, to the last digit."""
+    bones, rig = ob.pose.bones, live.rig
+    for name in ("rotation_quaternion", "rotation_euler", "rotation_axis_angle"):
+        size = CHANNELS[name]
+        now = np.empty(len(rig.bones) * size, np.float32)
+        bones.foreach_get(name, now)
+        now.reshape(-1, size)[rig.index] = live.base[name].reshape(-1, size)[rig.index]
+        bones.foreach_set(name, now)
+    root = int(rig.index[0])
+    bones[root].location = live.base["location"].reshape(-1, 3)[root].tolist()
+    ob.update_tag(refresh={"OBJECT", "DATA"})
 
 
 def _between(a: np.ndarray, b: np.ndarray, share: float, turn_share: float) -> np.ndarray:
@@ -1016,7 +1046,7 @@ def _before_undo(*_: object) -> None:
 def _after_undo(*_: object) -> None:
     global _paused
     _paused = False
-    sync(fresh=True)
+    sync(fresh=True, solved=False)
 
 
 @persistent

@@ -501,6 +501,44 @@ def test_edit_mode_pauses_it(began: Any) -> None:
     assert missed(began, "LeftHand") <= HIT
 
 
+def test_undo_and_redo_take_it_along(character: Any) -> None:
+    import bpy
+
+    def armature() -> Any:
+        return next(o for o in bpy.data.objects if o.type == "ARMATURE")
+
+    undo = bpy.ops.ed.undo_push
+    undo(message="before")
+    before = channels(character)
+    bpy.ops.neural_ik.live_start()
+    undo(message="live")
+    target("RightHand").location.z += 0.1
+    update()
+    undo(message="dragged")
+    dragged = channels(armature())
+    bpy.ops.ed.undo()
+    update()
+    assert np.abs(channels(armature()) - before).max() <= BACK
+    assert not target("RightHand").neural_ik_target.use
+    bpy.ops.ed.redo()
+    update()
+    assert np.abs(channels(armature()) - dragged).max() <= BACK
+    bpy.ops.neural_ik.live_cancel()
+    undo(message="cancelled")
+    assert np.abs(channels(armature()) - before).max() <= BACK
+    bpy.ops.ed.undo()
+    update()
+    assert np.abs(channels(armature()) - dragged).max() <= BACK, "undo brings a cancelled Live IK back"
+    target("RightHand").location.z += 0.05
+    update()
+    assert missed(armature(), "RightHand") <= HIT
+    for _ in range(2):
+        bpy.ops.ed.undo()
+    update()
+    assert not wing("blender.live_ik").lives
+    assert np.abs(channels(armature()) - before).max() <= BACK
+
+
 def test_saved_and_loaded_it_goes_on(began: Any, tmp_path: Path) -> None:
     import bpy
 
