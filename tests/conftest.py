@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What all tests share: named tolerances, random numbers, motion capture, the command line, and who needs Blender."""
 
+# ruff: noqa: E402 - threads are set before NumPy comes in
 from __future__ import annotations
 
 import importlib
@@ -9,6 +10,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # before NumPy: at these sizes more threads only wait for each other
 
 import numpy as np
 import pytest
