@@ -183,7 +183,7 @@ CONTRACT = {
 PRESETS: dict[str, dict[str, Any]] = {
     "reference": CONTRACT,
     "older": {**CONTRACT, "mix": 0.0, "fk_every": 16, "contact_every": 8, "fk_off_below": 0.02, "older_ground": True},
-    "quality": {"hidden": (512, 512, 512), "lr": 0.002},
+    "quality": {"hidden": (512, 512, 512), "lr": 0.0015},
 }
 """Named settings: the contract's own, its older schedule, and a larger network that still answers in real time."""
 
