@@ -17,13 +17,16 @@ def register(package: str) -> None:
         operators,
         panel,
         properties,
+        teach,
+        teach_panel,
     )
 
     memory.start(package)
-    for module in (properties, live_properties, curve, operators, live_operators, panel, live_panel):
+    for module in (properties, live_properties, curve, operators, live_operators, panel, live_panel, teach_panel):
         module.register()
     jobs.register()
     live_ik.register()
+    teach.register()
 
 
 def unregister() -> None:
@@ -39,10 +42,13 @@ def unregister() -> None:
         operators,
         panel,
         properties,
+        teach,
+        teach_panel,
     )
 
+    teach.unregister()
     jobs.unregister()
     live_ik.unregister()
-    for module in (live_panel, panel, live_operators, operators, curve, live_properties, properties):
+    for module in (teach_panel, live_panel, panel, live_operators, operators, curve, live_properties, properties):
         module.unregister()
     memory.forget()

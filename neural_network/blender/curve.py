@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The small curve of a training, drawn as an icon: Blender's panels have no plots of their own."""
+"""The small curve of a training or a lesson, drawn as an icon: Blender's panels have no plots of their own."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ import numpy as np
 SIZE = 128  # [pixels]
 LINE, FILL = (0.30, 0.62, 1.0, 1.0), (0.06, 0.12, 0.20, 0.20)  # RGBA, premultiplied
 
-_icons: Any = None  # Blender's collection of icons, while registered
+PLACES = ("training", "live")  # each shows one curve at a time
+
+_icons: dict[str, Any] = {}  # place -> Blender's collection of icons, while registered
 
 
-def icon(points: list[tuple[float, float]]) -> int:
+def icon(points: list[tuple[float, float]], place: str = "training") -> int:
     """The icon number of a curve of (share done, error) points; 0 where there are too few to draw."""
-    if _icons is None or len(points) < 2:
+    icons = _icons.get(place)
+    if icons is None or len(points) < 2:
         return 0
     name = f"{len(points)} {points[-1]}"
-    if name not in _icons:
-        _icons.clear()
-        made = _icons.new(name)
+    if name not in icons:
+        icons.clear()
+        made = icons.new(name)
         made.image_size = (SIZE, SIZE)
         made.image_pixels_float.foreach_set(draw(points).ravel())
-    return int(_icons[name].icon_id)
+    return int(icons[name].icon_id)
 
 
 def draw(points: list[tuple[float, float]]) -> np.ndarray:
@@ -42,13 +45,12 @@ def draw(points: list[tuple[float, float]]) -> np.ndarray:
 
 
 def register() -> None:
-    """Make room for the icon."""
-    global _icons
-    _icons = bpy.utils.previews.new()
+    """Make room for the icons."""
+    _icons.update({place: bpy.utils.previews.new() for place in PLACES})
 
 
 def unregister() -> None:
     """Give it back."""
-    global _icons
-    bpy.utils.previews.remove(_icons)
-    _icons = None
+    for icons in _icons.values():
+        bpy.utils.previews.remove(icons)
+    _icons.clear()

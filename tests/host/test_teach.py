@@ -1,0 +1,607 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Live learning in Blender: taught from actions and over loopback, driving, recorded, and gone without a trace."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import HOST
+
+from neural_network import rotations
+from neural_network.live import legs
+from neural_network.live.client import Client
+from neural_network.live.protocol import POSE, PREDICT, SOLVE, TRAIN, numbers
+
+from .conftest import EXTENSION, wing
+from .test_words import keep_actions, says
+
+CLOSE = 1e-3  # [m] feet on their targets: through float32 channels, and targets within reach
+
+
+@pytest.fixture
+def teach(empty: ModuleType) -> Iterator[Any]:
+    """The engine, with nothing on before and after."""
+    module = wing("blender.teach")
+    module.stop()
+    for name, value in vars(module.State()).items():
+        setattr(module.state, name, value)
+    yield module
+    module.stop()
+
+
+@pytest.fixture
+def walker(teach: Any, demo: Any) -> Any:
+    """The demo character with its walk alone."""
+    keep_actions("walk")
+    demo.animation_data.action = __import__("bpy").data.actions["walk"]
+    slots = getattr(demo.animation_data.action, "slots", None)
+    if slots:
+        demo.animation_data.action_slot = slots[0]
+    return demo
+
+
+@pytest.fixture
+def pupil(walker: Any) -> Any:
+    """The character whose legs were taught from its walk, by the button."""
+    import bpy
+
+    assert bpy.ops.neural_ik.teach() == {"FINISHED"}
+    return walker
+
+
+@pytest.fixture(scope="session")
+def known() -> dict[str, bytes]:
+    """What the first of these tests taught, for the others to find on disk."""
+    return {}
+
+
+@pytest.fixture
+def taught(walker: Any, known: dict[str, bytes]) -> Any:
+    """The same character, taught once for all tests: the lesson is found on disk."""
+    import bpy
+
+    teach = wing("blender.teach")
+    if not known:
+        assert bpy.ops.neural_ik.teach() == {"FINISHED"}
+        known.update({path.name: path.read_bytes() for path in teach.folder().glob("*.npz")})
+        teach.state.lessons.clear()
+    teach.folder().mkdir(parents=True, exist_ok=True)
+    for name, content in known.items():
+        (teach.folder() / name).write_bytes(content)
+    return walker
+
+
+def settings() -> Any:
+    import bpy
+
+    return bpy.context.window_manager.neural_ik_teach
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def traces() -> set[str]:
+    """Whatever of ours would go on after the end: timer, targets, open port."""
+    import bpy
+
+    teach = wing("blender.teach")
+    found = {"timer"} if bpy.app.timers.is_registered(teach._timer) else set()
+    found |= {ob.name for ob in bpy.data.objects if teach.TARGET in ob}
+    return found | ({"server"} if teach.state.server is not None else set())
+
+
+def world(ob: Any, bone: str) -> np.ndarray:
+    return np.array(ob.matrix_world @ ob.pose.bones[bone].head)
+
+
+def ticks(teach: Any, count: int, start: float = 1e6) -> None:
+    import bpy
+
+    for i in range(count):
+        teach.tick(start + 0.01 * i)
+        bpy.context.view_layer.update()
+
+
+def meet(teach: Any, hello: dict[str, Any], port: int, **more: Any) -> Client:
+    """A client of this very process: both sides are polled in turn."""
+    client = Client(hello, port=port, **more)
+    await_message(teach, client, None)
+    return client
+
+
+def await_message(teach: Any, client: Client, kind: int | None) -> Any:
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        teach.tick(time.monotonic())
+        for message in client.poll():
+            if message.type == kind:
+                return message
+        if kind is None and client.answer is not None:
+            return None
+    raise TimeoutError(f"no message of type {kind}")
+
+
+# ---- teach from action
+
+
+def test_a_walk_teaches_the_legs_without_any_network(pupil: Any) -> None:
+    teach = wing("blender.teach")
+    lesson = teach.state.lessons[teach.state.latest]
+    assert lesson.lamp == "solving"
+    assert lesson.trainee.usual < lesson.trainee.settings.threshold
+    assert len(lesson.curve) > 60
+    assert lesson.curve[-1][1] < 0.5 * max(error for _, error in lesson.curve)
+    assert not teach.active()
+    assert traces() == set()
+
+
+def test_what_was_taught_is_found_again_after_a_restart(pupil: Any) -> None:
+    teach = wing("blender.teach")
+    fingerprint, before = teach.lesson_for(pupil)
+    teach.state.lessons.clear()
+    again, lesson = teach.lesson_for(pupil)
+    assert again == fingerprint
+    assert lesson is not before
+    assert (lesson.lamp, lesson.trainee.frames) == ("solving", before.trainee.frames)
+
+
+def test_forgetting_removes_it_from_memory_and_disk(pupil: Any) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    assert len(list(teach.folder().glob("*.npz"))) == 1
+    assert bpy.ops.neural_ik.teach_forget() == {"FINISHED"}
+    assert list(teach.folder().glob("*.npz")) == []
+    assert teach.lesson_for(pupil)[1] is None
+
+
+def test_teaching_that_is_cancelled_changes_nothing(walker: Any) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    work = teach.teach(bpy.context.scene, walker, [walker.animation_data.action])
+    for _ in range(60):
+        next(work)
+    work.close()
+    assert teach.state.lessons == {}
+    assert not teach.folder().exists()
+
+
+def test_what_cannot_be_taught_is_said_in_words(walker: Any) -> None:
+    import bpy
+
+    says("no action called nothing", bpy.ops.neural_ik.teach, actions="nothing")
+    walker.animation_data.action = None
+    says("no action to teach", bpy.ops.neural_ik.teach)
+
+
+# ---- drive
+
+
+def test_the_feet_go_to_their_targets_and_bones_keep_their_lengths(taught: Any) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    knee = np.linalg.norm(world(taught, "LeftShin") - world(taught, "LeftThigh"))
+    arm = np.array(taught.pose.bones["LeftArm"].matrix)
+    assert bpy.ops.neural_ik.drive() == {"FINISHED"}
+    target = bpy.data.objects[f"{taught.name} Left Foot"]
+    assert np.allclose(world(taught, "LeftFoot"), target.matrix_world.translation, atol=1e-5)
+    target.location.z += 0.12
+    target.location.y -= 0.05
+    bpy.context.view_layer.update()
+    ticks(teach, 20)
+    assert teach.state.drive.driving
+    assert np.linalg.norm(world(taught, "LeftFoot") - np.array(target.location)) < CLOSE
+    assert abs(np.linalg.norm(world(taught, "LeftShin") - world(taught, "LeftThigh")) - knee) < HOST
+    assert np.allclose(np.array(taught.pose.bones["LeftArm"].matrix), arm, atol=HOST)
+    assert bpy.ops.neural_ik.drive_stop() == {"FINISHED"}
+    assert np.linalg.norm(world(taught, "LeftFoot") - np.array(world(taught, "LeftFoot"))) == 0
+    assert traces() == set()
+
+
+@pytest.mark.parametrize("turn", [0.0, 2.0])
+def test_a_turned_and_scaled_character_is_driven_where_it_stands(taught: Any, turn: float) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    taught.location, taught.rotation_euler.z, taught.scale = (30.0, -4.0, 2.0), turn, (2.0, 2.0, 2.0)
+    bpy.context.view_layer.update()
+    bpy.ops.neural_ik.drive()
+    target = bpy.data.objects[f"{taught.name} Right Foot"]
+    target.location.z += 0.2
+    bpy.context.view_layer.update()
+    ticks(teach, 20)
+    assert np.linalg.norm(world(taught, "RightFoot") - np.array(target.location)) < 4 * CLOSE
+    taught.rotation_euler.z += 0.3  # under way, too
+    bpy.context.view_layer.update()
+    ticks(teach, 20)
+    assert np.linalg.norm(world(taught, "RightFoot") - np.array(target.location)) < 4 * CLOSE
+
+
+def test_a_lost_lesson_hands_the_legs_back(taught: Any) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    bpy.ops.neural_ik.drive()
+    lesson = teach.state.lessons[teach.state.latest]
+    lesson.trainee.state = 1
+    target = bpy.data.objects[f"{taught.name} Left Foot"]
+    target.location.z += 0.2
+    bpy.context.view_layer.update()
+    before = world(taught, "LeftFoot")
+    ticks(teach, 5)
+    assert lesson.lamp == "lost"
+    assert not teach.state.drive.driving
+    assert np.array_equal(world(taught, "LeftFoot"), before)
+
+
+def test_a_scene_at_rest_stays_at_rest(taught: Any) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    bpy.ops.neural_ik.drive()
+    ticks(teach, 200)
+    before = wing("blender.runtime").snapshot(taught)
+    ticks(teach, 20)
+    after = wing("blender.runtime").snapshot(taught)
+    assert all(np.allclose(before[name], after[name], atol=1e-4) for name in before)
+
+
+def test_while_the_timeline_plays_the_legs_are_those_that_are_driven(taught: Any) -> None:
+    import bpy
+
+    wing("blender.teach")
+    bpy.ops.neural_ik.drive()
+    scene = bpy.context.scene
+    for frame in range(scene.frame_start, scene.frame_start + 6):
+        scene.frame_set(frame)
+        for side in ("Left", "Right"):
+            target = bpy.data.objects[f"{taught.name} {side} Foot"]
+            reach = np.linalg.norm(world(taught, f"{side}Thigh") - np.array(target.location))
+            if reach < 0.9:
+                assert np.linalg.norm(world(taught, f"{side}Foot") - np.array(target.location)) < CLOSE
+
+
+def test_a_deleted_target_ends_driving_in_words(taught: Any) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    bpy.ops.neural_ik.drive()
+    bpy.data.objects.remove(bpy.data.objects[f"{taught.name} Left Foot"])
+    ticks(teach, 1)
+    assert teach.state.drive is None
+    assert "is gone" in teach.state.problem
+    assert traces() == set()
+
+
+def test_what_cannot_be_driven_is_said_in_words(walker: Any) -> None:
+    import bpy
+
+    says("nothing was taught", bpy.ops.neural_ik.drive)
+    settings().source = "CLIENT"
+    says("press Listen", bpy.ops.neural_ik.drive)
+    settings().source = "FEET"
+
+
+# ---- record
+
+
+def test_what_is_driven_is_recorded_into_an_action_that_plays_it_again(taught: Any) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    old = taught.animation_data.action
+    bpy.ops.neural_ik.drive()
+    teach.record(bpy.context, taught, 1e6)
+    target = bpy.data.objects[f"{taught.name} Left Foot"]
+    seen = {}
+    start, fps = bpy.context.scene.frame_current, bpy.context.scene.render.fps
+    for i in range(30):
+        target.location.z += 0.004
+        bpy.context.view_layer.update()
+        teach.tick(1e6 + (i + 0.5) / fps)
+        bpy.context.view_layer.update()
+        seen[start + i] = world(taught, "LeftFoot")
+    assert bpy.ops.neural_ik.drive_stop() == {"FINISHED"}
+    assert bpy.ops.neural_ik.record_stop() == {"FINISHED"}
+    action = taught.animation_data.action
+    assert action != old
+    assert old.use_fake_user
+    assert tuple(action.frame_range) == (start, start + 29)
+    for frame, place in seen.items():
+        bpy.context.scene.frame_set(frame)
+        assert np.allclose(world(taught, "LeftFoot"), place, atol=1e-5)
+
+
+def test_frames_of_the_timeline_are_recorded_where_it_plays(walker: Any) -> None:
+    import bpy
+
+    scene = bpy.context.scene
+    bpy.ops.neural_ik.record()
+    seen = {}
+    for frame in range(3, 12):
+        scene.frame_set(frame)
+        seen[frame] = world(walker, "RightHand")
+    bpy.ops.neural_ik.record_stop()
+    assert tuple(walker.animation_data.action.frame_range) == (3, 11)
+    for frame, place in seen.items():
+        scene.frame_set(frame)
+        assert np.allclose(world(walker, "RightHand"), place, atol=1e-5)
+
+
+def test_a_session_is_one_undo_step(taught: Any) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    if not bpy.ops.ed.undo_push.poll():
+        pytest.skip("this Blender has no undo in background mode")
+    name = taught.name
+    bpy.ops.ed.undo_push(message="before")
+    before = world(taught, "LeftFoot")
+    bpy.ops.neural_ik.drive()
+    bpy.data.objects[f"{name} Left Foot"].location.z += 0.15
+    bpy.context.view_layer.update()
+    ticks(teach, 10)
+    bpy.ops.neural_ik.drive_stop()
+    moved = world(taught, "LeftFoot")
+    assert np.linalg.norm(moved - before) > 0.1
+    bpy.ops.ed.undo()
+    ob = bpy.data.objects[name]
+    bpy.context.view_layer.update()
+    assert np.allclose(world(ob, "LeftFoot"), before, atol=1e-5)
+    bpy.ops.ed.redo()
+    ob = bpy.data.objects[name]
+    bpy.context.view_layer.update()
+    assert np.allclose(world(ob, "LeftFoot"), moved, atol=1e-5)
+
+
+# ---- listen
+
+
+def test_a_client_teaches_asks_and_is_found_again(walker: Any) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    settings().port = free_port()
+    assert bpy.ops.neural_ik.listen() == {"FINISHED"}
+    rig = wing("blender.rig").read(walker)
+    hello = legs.handshake(walker.name, rig.skeleton)
+    client = meet(teach, hello, settings().port)
+    assert (client.answer["input_size"], client.answer["output_size"], client.answer["found"]) == (63, 24, False)
+    data = wing("blender.data")
+    work = data.extract(bpy.context.scene, walker, [walker.animation_data.action])
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            poses = end.value.poses
+            break
+    motion = legs.motion_of("walk", poses.skeleton, poses.rot, poses.root_pos, 30)
+    replay = wing("live.replay")
+    inputs, outputs = replay.task_rows("legs", motion)
+    answered = False
+    for _ in range(6):
+        for given, wanted in zip(inputs, outputs, strict=True):
+            client.train(np.concatenate([given, wanted]))
+            answered |= any(message.type == TRAIN for message in client.poll())
+            for _ in range(3):
+                teach.tick(time.monotonic())
+    end = time.monotonic() + 20
+    while time.monotonic() < end and teach.state.server.frames < 6 * len(inputs):
+        teach.tick(time.monotonic())
+        answered |= any(message.type == TRAIN for message in client.poll())
+    assert answered
+    lesson = teach.state.lessons[teach.state.latest]
+    assert lesson.name == walker.name
+    assert lesson.trainee.frames == 6 * len(inputs)
+    assert lesson.lamp == "solving"
+    client.predict(inputs[10], exact=True)
+    answer = numbers(await_message(teach, client, PREDICT).payload).reshape(6, 4)
+    assert (
+        np.degrees(
+            rotations.geodesic_angle(*map(rotations.matrix_from_quaternion, (answer, outputs[10].reshape(6, 4))))
+        ).max()
+        < 10
+    )
+    bpy.ops.neural_ik.drive()  # what the client taught drives at once
+    target = bpy.data.objects[f"{walker.name} Left Foot"]
+    target.location.z += 0.1
+    bpy.context.view_layer.update()
+    ticks(teach, 10, time.monotonic())
+    assert np.linalg.norm(world(walker, "LeftFoot") - np.array(target.location)) < CLOSE
+    bpy.ops.neural_ik.drive_stop()
+    assert bpy.ops.neural_ik.listen_stop() == {"FINISHED"}
+    with pytest.raises(OSError, match=r"closed|reset"):
+        await_message(teach, client, PREDICT)
+    with pytest.raises(OSError):
+        Client(hello, port=settings().port)
+    assert traces() == set()
+    assert (teach.folder() / f"{teach.state.latest}.npz").is_file()
+    bpy.ops.neural_ik.listen()
+    client = meet(teach, hello, settings().port)
+    assert client.answer["found"]
+    client.close()
+
+
+def test_what_was_taught_here_answers_a_client(taught: Any) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    settings().port = free_port()
+    bpy.ops.neural_ik.listen()
+    client = meet(teach, legs.handshake(taught.name, wing("blender.rig").read(taught).skeleton), settings().port)
+    assert client.answer["found"]
+    assert client.answer["state"] == "solving"
+    client.close()
+
+
+def test_a_client_solves_the_body_and_blender_shows_and_publishes_it(walker: Any) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    settings().port = free_port()
+    bpy.ops.neural_ik.listen()
+    settings().source = "CLIENT"
+    try:
+        assert bpy.ops.neural_ik.drive() == {"FINISHED"}
+    finally:
+        settings().source = "FEET"
+    client = meet(teach, {"rig": "engine", "axes": list(legs.AXES), "watch": True}, settings().port)
+    pose = numbers(await_message(teach, client, POSE).payload)
+    body = client.answer["body"]
+    assert body["solves"]
+    skeleton = wing("blender.rig").read(walker).skeleton
+    place, turn = legs.placed(skeleton, pose[3:].reshape(-1, 4), pose[:3])
+    row = []
+    for name in body["effectors"]:
+        j = body["bones"].index(name)
+        row += [*place[j], *turn[j], 1.0]
+        if name == "LeftHand":
+            row[-8] += 0.05
+            row[-6] += 0.15
+            wanted = np.array(row[-8:-5])
+    client.solve(np.array([*row, *place[0], *turn[0]]))
+    await_message(teach, client, SOLVE)
+    bpy.context.view_layer.update()
+    teach.tick(time.monotonic())
+    bpy.context.view_layer.update()
+    assert np.linalg.norm(world(walker, "LeftHand") - skeleton.axes.T @ wanted) < CLOSE
+    shown = numbers(await_message(teach, client, POSE).payload)
+    heads, _ = legs.placed(skeleton, shown[3:].reshape(-1, 4), shown[:3])
+    for j, name in enumerate(skeleton.names):
+        assert np.allclose(skeleton.axes.T @ heads[j], world(walker, name), atol=HOST)
+    client.close()
+
+
+def test_beyond_this_computer_it_asks_for_permission_and_token(
+    walker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    settings().port, settings().local = free_port(), False
+    try:
+        monkeypatch.setattr(teach, "online", lambda: False)
+        says("online", bpy.ops.neural_ik.listen)
+        monkeypatch.setattr(teach, "online", lambda: True)
+        says("token of at least 16", bpy.ops.neural_ik.listen)
+        bpy.ops.neural_ik.new_token()
+        token = settings().token
+        assert len(token) >= 16
+        assert bpy.ops.neural_ik.listen() == {"FINISHED"}
+        client = meet(teach, {"rig": "engine", "axes": list(legs.AXES)}, settings().port, token=token)
+        client.close()
+        stranger = Client({"rig": "stranger", "axes": list(legs.AXES)}, port=settings().port, token="x" * 24)
+        with pytest.raises((OSError, ValueError)):
+            await_message(teach, stranger, None)
+        path = tmp_path / "scene.blend"
+        bpy.ops.wm.save_as_mainfile(filepath=str(path), compress=False)
+        assert token.encode() not in path.read_bytes()
+        monkeypatch.setattr(teach, "online", lambda: False)  # taken back under way
+        teach.tick(time.monotonic())
+        assert teach.state.server is None
+        assert "online" in teach.state.problem
+    finally:
+        settings().local = True
+
+
+def test_permission_is_blenders_own(teach: Any) -> None:
+    import bpy
+
+    assert teach.online() == bpy.app.online_access
+
+
+def test_only_loopback_is_bound_unless_asked(walker: Any) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    settings().port = free_port()
+    bpy.ops.neural_ik.listen()
+    assert teach.state.server._listener.getsockname()[0] == "127.0.0.1"
+    assert bpy.app.timers.is_registered(teach._timer)
+
+
+def test_a_taken_port_is_said_in_words(walker: Any) -> None:
+    import bpy
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        settings().port = other.getsockname()[1]
+        says("another port", bpy.ops.neural_ik.listen)
+    assert traces() == set()
+
+
+def test_another_file_ends_everything(taught: Any) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    settings().port = free_port()
+    bpy.ops.neural_ik.listen()
+    bpy.ops.neural_ik.drive()
+    bpy.ops.neural_ik.record()
+    assert teach.active()
+    bpy.ops.wm.read_homefile(use_empty=True)
+    assert not teach.active()
+    assert traces() == set()
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", free := settings().port), timeout=1)
+    assert free
+
+
+def test_disabling_the_extension_leaves_no_trace(taught: Any) -> None:
+    import addon_utils
+    import bpy
+
+    teach = wing("blender.teach")
+    settings().port = port = free_port()
+    bpy.ops.neural_ik.listen()
+    bpy.ops.neural_ik.drive()
+    bpy.ops.neural_ik.record()
+    addon_utils.disable(EXTENSION)
+    try:
+        assert not bpy.app.timers.is_registered(teach._timer)
+        assert not teach.active()
+        assert [ob.name for ob in bpy.data.objects if teach.TARGET in ob] == []
+        assert not hasattr(bpy.types.WindowManager, "neural_ik_teach")
+        for handlers in (bpy.app.handlers.load_pre, bpy.app.handlers.frame_change_post):
+            assert [h for h in handlers if h.__module__ == teach.__name__] == []
+        with pytest.raises(OSError):
+            socket.create_connection(("127.0.0.1", port), timeout=1)
+    finally:
+        addon_utils.enable(EXTENSION, default_set=True)
+
+
+# ---- the panel
+
+
+def test_every_icon_is_there_and_every_lamp_has_words(extension: ModuleType) -> None:
+    import bpy
+
+    panel = wing("blender.teach_panel")
+    icons = {i.identifier for i in bpy.types.UILayout.bl_rna.functions["label"].parameters["icon"].enum_items}
+    source = Path(panel.__file__).read_text(encoding="utf-8")
+    used = {part.split('"')[0] for part in source.split('icon="')[1:]} | set(panel.LAMPS.values())
+    assert used <= icons
+    assert set(panel.LAMPS) == set(panel.WORDS) == {"new", "learning", "solving", "lost"}
+
+
+def test_the_curve_keeps_its_ends_and_stays_small(teach: Any) -> None:
+    lesson = teach._fresh("rig", wing("live.channels").legs_layout(), teach.Settings())
+    for frames in range(1, 3000):
+        lesson.trainee.frames, lesson.trainee.usual = frames, 1 / frames
+        assert lesson.watch()
+    assert not lesson.watch()
+    assert len(lesson.curve) <= teach.CURVE
+    assert (lesson.curve[0][0], lesson.curve[-1][0]) == (1.0, 2999.0)
