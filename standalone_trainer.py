@@ -201,6 +201,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = cli.parse_args(words)
     say: Callable[[str], None] = (lambda _: None) if args.quiet else _print
     try:
+        _keep_apart(args)
+    except ValueError as error:  # said here alone: the file for the progress may be the very one to be kept
+        print(f"standalone_trainer.py: {error}", file=sys.stderr, flush=True)
+        return 2
+    try:
         return run(args, say)
     except Cancelled as stop:
         print(stop, flush=True)
@@ -230,8 +235,10 @@ def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
         config = replace(config, hidden=start.hidden, layout=start.layout.name)
     for path in (args.weights, args.json, args.report, args.progress):
         _writable(path)
-    if args.cancel_file is not None:
-        args.cancel_file.unlink(missing_ok=True)  # one left over from an earlier run
+    if args.cancel_file is not None and args.cancel_file.exists():  # one left over from an earlier run
+        if not args.cancel_file.is_file() or args.cancel_file.stat().st_size:
+            raise ValueError(f"--cancel-file: expected a name not in use, or an empty file, got {args.cancel_file}")
+        args.cancel_file.unlink()
     samples = prepare(poses, older_ground=args.older_ground)
     if poses.skeleton.limits is None:
         limits = losses.mine_limits(poses.skeleton, training.components(samples.rot))
@@ -415,7 +422,7 @@ class Job:
     @property
     def state_path(self) -> Path:
         """Where an interrupted training waits to be resumed."""
-        return self.args.weights.with_name(self.args.weights.stem + ".resume.npz")
+        return _state_path(self.args.weights)
 
     def _identity(self, parts: np.ndarray) -> str:
         config = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
@@ -491,6 +498,10 @@ class _CtrlC:
     def __exit__(self, *_: object) -> None:
         if self.before is not None:
             signal.signal(signal.SIGINT, self.before)
+
+
+def _state_path(weights: Path) -> Path:
+    return weights.with_name(weights.stem + ".resume.npz")
 
 
 def _older_value(path: Path, net: Network) -> float | None:
@@ -589,12 +600,22 @@ def _progress(path: Path | None, record: dict[str, Any]) -> None:
             file.write(json.dumps(record) + "\n")
 
 
+def _keep_apart(args: argparse.Namespace) -> None:
+    """No file is written that is also read; fine-tuning in place, --init and --weights the same, is what some want."""
+    read = {"--data": args.data, "--init": None if args.init == args.weights else args.init}
+    written = {"--weights": args.weights, "the stopped training": _state_path(args.weights)}
+    written |= {"--json": args.json, "--report": args.report, "--progress": args.progress}
+    dataset.keep_apart(read, {**written, "--cancel-file": args.cancel_file})
+
+
 def _writable(path: Path | None) -> None:
     """Find out before the work, not after it, that a file cannot be written."""
     if path is None:
         return
     if path.is_dir():
         raise ValueError(f"expected a file name, got the folder {path}")
+    if path.exists() and not path.is_file():  # a device or pipe
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         probe = path.with_name(f".{path.name}.{os.getpid()}.probe")

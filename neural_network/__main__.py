@@ -64,6 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
+    except MemoryError as error:
+        print(f"{parser.prog}: not enough memory ({error}); give less at a time", file=sys.stderr)
+        return 2
     return code
 
 
@@ -151,9 +154,12 @@ def run_import(args: argparse.Namespace) -> int:
     others = importing.passed_over(paths)
     say = sys.stderr if args.json == "-" else sys.stdout
     lines = None
-    if args.json not in (None, "-"):
-        Path(args.json).parent.mkdir(parents=True, exist_ok=True)
-        lines = open(args.json, "w", encoding="utf-8", newline="\n")  # noqa: SIM115 - closed below
+    rows = None if args.json in (None, "-") else Path(args.json)
+    read = {str(path): path for path in (*files, *others)} | {"--roles": args.roles}
+    dataset.keep_apart(read, {"output": args.output, "--json": rows})
+    if rows is not None:
+        rows.parent.mkdir(parents=True, exist_ok=True)
+        lines = open(rows, "w", encoding="utf-8", newline="\n")  # noqa: SIM115 - closed below
     if others:
         kinds = ", ".join(sorted({path.suffix.lower() for path in others}))
         print(f"{len(others)} files of other kinds ({kinds}) are passed over: import them in Blender", file=say)
@@ -283,6 +289,7 @@ def add_test(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def run_test(args: argparse.Namespace) -> int:
     """Run the suite, print the card, write JSON and report where asked for; 0 where every test passes, else 1."""
+    dataset.keep_apart({"--weights": args.weights, "--data": args.data}, {"--json": args.json, "--report": args.report})
     if args.report is not None:
         report.check()
     net, poses = network.load(args.weights), dataset.load(args.data)
@@ -369,8 +376,7 @@ def run_solve(args: argparse.Namespace) -> int:
         raise ValueError(f"steps: expected 0 to 1000, got {args.steps}")
     if args.output.is_dir():
         raise ValueError(f"output: expected a file name, got the folder {args.output}")
-    if args.output.exists() and args.targets.exists() and args.output.samefile(args.targets):
-        raise ValueError(f"output: expected another file than the targets, got {args.output} for both")
+    dataset.keep_apart({"the targets": args.targets, "--weights": args.weights}, {"output": args.output})
     solver = Solver.load(args.weights)
     goals, ignored = targets_file.load(args.targets, solver.skeleton)
     if ignored:
@@ -430,6 +436,8 @@ def run_bench(args: argparse.Namespace) -> int:
         raise ValueError(f"seconds: expected a number above 0 and up to 600, got {args.seconds:g}")
     if not 1 <= args.epoch <= 10_000_000:
         raise ValueError(f"epoch: expected 1 to 10,000,000 poses, got {args.epoch}")
+    if args.json not in (None, "-"):
+        dataset.keep_apart({"--weights": args.weights, "--data": args.data}, {"--json": Path(args.json)})
     weights = args.weights or (WEIGHTS if WEIGHTS.exists() else None)
     net = None if weights is None else network.load(weights)
     poses = dataset.load(args.data) if args.data is not None else None

@@ -361,9 +361,46 @@ def thin(parts: np.ndarray, most: int) -> np.ndarray:
     return out
 
 
+def keep_apart(read: dict[str, Path | None], written: dict[str, Path | None]) -> None:
+    """Raise ValueError where a file that is to be written is one of those to be read, or is to be written twice.
+
+    Keys are what messages call the files; None is no file. Pipes and devices such as /dev/null may be shared.
+    """
+    known = [(what, path) for what, path in read.items() if path is not None]
+    for what, path in written.items():
+        if path is None or _is_stream(path):
+            continue
+        for other, there in known:
+            if _same(path, there):
+                raise ValueError(f"{what}: expected another file than for {other}, got {path} for both")
+        known.append((what, path))
+
+
+def _same(a: Path, b: Path) -> bool:
+    try:
+        return a.samefile(b)  # links, and other spellings where letter case does not count
+    except OSError:  # one is not there yet
+        return os.path.realpath(a) == os.path.realpath(b)
+
+
+def _is_stream(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write ``data`` to ``path`` whole or not at all: under a temporary name beside it, then renamed over it."""
-    path = Path(path)
+    """Write ``data`` to ``path`` whole or not at all: under a temporary name beside it, then renamed over it.
+
+    A link stays one: the file it leads to is replaced. A pipe or device (/dev/null) is written to and never replaced.
+    """
+    named = path = Path(path)
+    if _is_stream(path):
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            raise OSError(f"cannot write {named}: {error.strerror or error}") from None
+        return
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -379,7 +416,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise OSError(f"cannot write {path}: {error.strerror or error}; nothing was changed there") from None
+        raise OSError(f"cannot write {named}: {error.strerror or error}; nothing was changed there") from None
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

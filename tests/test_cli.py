@@ -396,11 +396,31 @@ def test_output_over_the_targets_or_over_a_folder_and_odd_steps_are_refused(
     files: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     before = files["targets"].read_bytes()
-    refused(capsys, words("solve", files, "-o", files["targets"]), "another file than the targets")
+    refused(capsys, words("solve", files, "-o", files["targets"]), "another file than for the targets")
     refused(capsys, words("solve", files, "-o", tmp_path), "got the folder")
     refused(capsys, words("solve", files, "-o", tmp_path / "o.npz", "--steps", "-1"), "steps: expected 0 to 1000")
     refused(capsys, words("solve", files, "-o", files["data"] / "o.npz"), "cannot make the folder")
     assert files["targets"].read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("solve", "--weights", "{weights}", "--targets", "{targets}", "-o", "{weights}"),
+        ("test", "--weights", "{weights}", "--data", "{data}", "--json", "{data}"),
+        ("test", "--weights", "{weights}", "--data", "{data}", "--report", "{weights}"),
+        ("bench", "--weights", "{weights}", "--json", "{weights}"),
+        ("import", "{targets}", "-o", "{new}", "--json", "{targets}"),
+        ("import", "{targets}", "-o", "{new}", "--json", "{new}"),
+    ],
+)
+def test_no_command_writes_over_what_it_reads(
+    line: tuple[str, ...], files: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    before = {name: path.read_bytes() for name, path in files.items()}
+    refused(capsys, [word.format(**files, new=tmp_path / "new.npz") for word in line], "expected another file than for")
+    assert {name: path.read_bytes() for name, path in files.items()} == before
+    assert not (tmp_path / "new.npz").exists()
 
 
 def test_targets_of_poses_are_those_that_the_poses_meet(poses: PoseSet, net: Network, tmp_path: Path) -> None:

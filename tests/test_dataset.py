@@ -368,6 +368,40 @@ def test_a_disk_that_fills_while_writing_is_reported(tmp_path: Path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
+def test_a_pipe_is_written_to_and_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        dataset.write_whole(pipe, b"figures")
+        assert os.read(reader, 99) == b"figures"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+def test_a_link_stays_one_and_the_file_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    dataset.write_whole(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("spelling", ["a.npz", "folder/../a.npz", "hard", "there/../new.json"])
+def test_a_file_that_is_read_or_written_elsewhere_is_no_output(spelling: str, tmp_path: Path) -> None:
+    (tmp_path / "a.npz").touch()
+    (tmp_path / "folder").mkdir()
+    os.link(tmp_path / "a.npz", tmp_path / "hard")
+    read, written = {"--data": tmp_path / "a.npz", "--init": None}, {"--json": tmp_path / "new.json"}
+    with pytest.raises(ValueError, match=r"--report: expected another file than for --(data|json), got .* for both"):
+        dataset.keep_apart(read, {**written, "--report": tmp_path / spelling})
+    dataset.keep_apart(read, {**written, "--report": tmp_path / "b"})
+
+
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match=r"cannot make the folder .*file/deeper: Not a directory; choose another place"):

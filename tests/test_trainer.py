@@ -20,8 +20,9 @@ from conftest import REPO, make_poses, make_rig, run_cli
 
 import standalone_trainer
 from neural_network import dataset, network, training
+from neural_network.config import Training
 
-QUICK = ("--epochs", "2", "--hidden", "8", "--no-beside")
+QUICK = ("--epochs", "2", "--hidden", "8", "--augment", "2", "--no-beside")
 Trainer = Callable[..., tuple[int, str, str]]
 
 
@@ -74,13 +75,13 @@ def one_sentence(code: int, out: str, err: str) -> str:
 
 def test_one_command_trains_tests_and_tells_what_to_press(data: Path, tmp_path: Path) -> None:
     weights = tmp_path / "new" / "folder" / "best.npy"
-    done = run_cli("standalone_trainer.py", "--data", data, "--weights", weights, "--epochs", "2", "--hidden", "8")
+    done = run_cli("standalone_trainer.py", "--data", data, "--weights", weights, *QUICK[:-1])
     assert done.returncode == 1, done.stderr  # two epochs pass no suite
     assert done.stderr == ""
     out = done.stdout
     assert out.startswith("Neural IK trainer\nPython ")
     assert f"NumPy {np.__version__}, threads 1" in out
-    assert "Adam 0.001 (0.9, 0.999), batch 128" in out
+    assert f"Adam {Training().lr:g} (0.9, 0.999), batch 128" in out
     assert re.search(r"Samples: 104 train x2, 16 validation, 16 test \(10 % held out, split block\)", out)
     lines = re.findall(r"^ *[\d.]+ %  epoch +(\d)/2  FK +[\d.]+ mm  validation +[\d.]+ mm.* \*$", out, re.MULTILINE)
     assert lines == ["1", "2"]
@@ -107,13 +108,13 @@ def test_help_names_every_flag_with_its_default() -> None:
         "--weights": "best.npy",
         "--epochs": "300",
         "--batch-size": "128",
-        "--lr": "0.00",
+        "--lr": f"{Training().lr}",
         "--hidden": "(128, 96)",
         "--patience": "40",
         "--seed": "0",
         "--split": "block",
         "--holdout": "0.11",
-        "--augment": "2",
+        "--augment": f"{Training().augment}",
         "--max-frames": "0",
         "--init": "WEIGHTS",
         "--resume": "",
@@ -231,7 +232,7 @@ def test_folds_work_with_clips_too_short_for_blocks(trainer: Trainer, tmp_path: 
 
 def test_fine_tuning_takes_the_shape_of_the_weights_it_starts_from(trainer: Trainer, tmp_path: Path) -> None:
     trainer(*QUICK, "--weights", tmp_path / "first.npy", "--hidden", "9,7")
-    code, _, err = trainer("--init", tmp_path / "first.npy", "--epochs", "1", "--no-beside")
+    code, _, err = trainer("--init", tmp_path / "first.npy", *QUICK)
     assert (code, err) == (1, "")
     first, tuned = (network.load(tmp_path / n) for n in ("first.npy", "best.npy"))
     assert tuned.hidden == (9, 7)
@@ -243,9 +244,9 @@ def test_fine_tuning_takes_the_shape_of_the_weights_it_starts_from(trainer: Trai
 
 
 def test_better_weights_of_the_same_data_and_split_are_kept(trainer: Trainer, tmp_path: Path) -> None:
-    trainer("--epochs", "12", "--hidden", "8", "--no-beside", "--lr", "0.01")
+    trainer(*QUICK, "--epochs", "12", "--lr", "0.01")
     before = (tmp_path / "best.npy").read_bytes()
-    code, out, _ = trainer("--epochs", "1", "--hidden", "8", "--no-beside", "--lr", "1e-6")
+    code, out, _ = trainer(*QUICK, "--epochs", "1", "--lr", "1e-6")
     assert code == 1
     assert "holds better ones of the same data and split and was kept" in out
     assert (tmp_path / "best.npy").read_bytes() == before
@@ -344,7 +345,7 @@ def stopping_after(epoch: int, cancel: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_cancel_file_stops_as_ctrl_c_does(trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ("--epochs", "6", "--hidden", "8", "--no-beside")
+    words = (*QUICK, "--epochs", "6")
     trainer(*words, "--weights", tmp_path / "whole.npy")
     cancel = tmp_path / "cancel"
     cancel.touch()  # one left over from an earlier run stops nothing
@@ -389,7 +390,7 @@ def test_stopping_beside_keeps_weights_and_figures(
 
     monkeypatch.setattr(standalone_trainer, "_print", print_and_cancel)
     more = ("--cancel-file", cancel, "--json", tmp_path / "f.json", "--progress", tmp_path / "progress")
-    code, out, _ = trainer("--epochs", "2", "--hidden", "8", *more)
+    code, out, _ = trainer(*QUICK[:-1], *more)
     assert code == 130
     assert "the figures above and the weights are complete" in out
     assert network.load(tmp_path / "best.npy").meta["epochs"] == 2
@@ -465,6 +466,21 @@ def test_a_file_cut_short_and_one_with_nan_are_refused(trainer: Trainer, tmp_pat
     assert "NaN or infinity in 1 frames, the first is row 7" in one_sentence(*trainer("--data", tmp_path / "nan.npz"))
 
 
+@pytest.mark.parametrize("flag", ["--weights", "--json", "--report", "--progress", "--cancel-file"])
+def test_no_flag_writes_over_the_poses(flag: str, trainer: Trainer, tmp_path: Path, data: Path) -> None:
+    before = data.read_bytes()
+    words = one_sentence(*trainer(*QUICK, flag, data))
+    assert f"{flag}: expected another file than for --data" in words
+    assert data.read_bytes() == before
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_an_empty_file_counts_as_an_old_cancel_file(trainer: Trainer, tmp_path: Path) -> None:
+    (tmp_path / "diary").write_text("mine")
+    assert "an empty file" in one_sentence(*trainer(*QUICK, "--cancel-file", tmp_path / "diary"))
+    assert (tmp_path / "diary").read_text() == "mine"
+
+
 def test_missing_data_says_what_to_do(tmp_path: Path) -> None:
     done = run_cli("standalone_trainer.py", "--data", tmp_path / "none.npz", "--weights", tmp_path / "best.npy")
     assert "no training data at" in one_sentence(done.returncode, done.stdout, done.stderr)
@@ -477,7 +493,7 @@ def test_missing_data_says_what_to_do(tmp_path: Path) -> None:
 )
 def test_one_frame_and_one_clip(clips: int, frames: int, words: str, trainer: Trainer, tmp_path: Path) -> None:
     dataset.save(tmp_path / "few.npz", make_poses(make_rig("tentacle"), clips=clips, frames=frames))
-    result = trainer("--data", tmp_path / "few.npz", "--epochs", "1", "--hidden", "8")
+    result = trainer("--data", tmp_path / "few.npz", *QUICK[:-1])
     if words:
         assert words in one_sentence(*result)
     else:  # one long clip has a block to hold out, and no other clip to stand beside it
@@ -527,7 +543,7 @@ def test_a_place_that_cannot_be_written_is_found_before_the_work(flag: str, trai
         (("--folds", "-2"), "expected"),
         (("--holdout", "0"), "share held out: expected a number between 0 and 0.5, got 0.0"),
         (("--holdout", "nan"), "share held out: expected a number between 0 and 0.5"),
-        (("--drop-effectors", "0.5"), "--drop-effectors: expected a layout with a mask, got --layout reference"),
+        (("--layout", "reference", "--drop-effectors", "0.5"), "expected a layout with a mask, got --layout reference"),
         (("--unknown",), "unrecognized arguments: --unknown"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
