@@ -89,7 +89,10 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument("--preset", choices=sorted(PRESETS), help="named settings; single flags still count")
     how.add_argument("--layout", choices=sorted(LAYOUTS), default=d.layout, help="which inputs and outputs")
     how.add_argument(
-        "--patience", type=_positive(int), default=d.patience, help="epochs without a better figure before stopping"
+        "--patience",
+        type=_positive(int),
+        default=d.patience,
+        help="epochs without a better figure before the step size falls early, and as many more before stopping",
     )
     how.add_argument(
         "--augment",
@@ -379,7 +382,7 @@ class Job:
         if keep:
             self.state_path.unlink(missing_ok=True)
         spent = time.process_time() - cpu
-        if show and epoch.number - epoch.best_epoch >= config.patience:
+        if show and epoch.ended:
             self.say(f"Early stop: no better validation figure for {config.patience} epochs.")
         train = {
             "seconds": time.perf_counter() - wall,

@@ -27,6 +27,7 @@ from .skeleton import Skeleton, chain
 CHUNK = 256  # poses at once in evaluation: NumPy's fast range
 STATISTICS = 32  # batches drawn for the input statistics
 VALIDATION_MOST = 2000  # frames looked at in an epoch: enough for a figure, and long data stays quick
+SETTLE = 0.75  # share of the schedule to which it jumps when patience runs out: stopping at a large step size wastes what was learned
 AVERAGE = 0.995  # decay of the running average of the weights; it is what is validated and kept
 
 
@@ -46,6 +47,10 @@ class State:
     spent: float
     rng: dict[str, Any]
     history: tuple[tuple[float, float], ...]
+    ahead: float = 0.0
+    """How much of the schedule was skipped when patience ran out."""
+    since: int = 0
+    """The epoch from which patience counts."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ class Epoch:
     best_epoch: int
     samples: int
     """Poses presented so far."""
+    ended: bool
+    """Patience ran out for good."""
     state: State
 
 
@@ -83,8 +90,9 @@ def train(
     """Train on the frames that ``parts`` (F) marks TRAIN, choosing the best on those marked VALIDATION.
 
     ``start`` gives the weights to begin with (fine-tuning), ``state`` an interrupted training to continue. Use
-    :func:`finish` to turn the last epoch's state into a network. Stops at ``config.epochs``, after ``config.patience``
-    epochs without a better validation figure, or when ``config.time_limit`` CPU seconds are spent.
+    :func:`finish` to turn the last epoch's state into a network. Stops at ``config.epochs`` or when ``config.time_limit`` CPU
+    seconds are spent. After ``config.patience`` epochs without a better validation figure the schedule jumps to its last
+    quarter, where the step size falls and the average settles; the second time training ends.
     """
     layout = LAYOUTS[config.layout]
     rows, held = np.flatnonzero(parts == TRAIN), np.flatnonzero(parts == VALIDATION)
@@ -111,7 +119,7 @@ def train(
     gradient = np.zeros_like(parameters)
     into = network.layers(gradient, widths)
     step, epoch, best_epoch, best_value = state.step, state.epoch, state.best_epoch, state.best_value
-    history = state.history
+    history, ahead, since = state.history, state.ahead, state.since
     groups = limb_groups(skeleton)
     held = held[np.linspace(0, len(held) - 1, min(len(held), VALIDATION_MOST)).round().astype(int)]
     measured = [value for value, _ in history if value > 0]  # epochs without the FK term read 0
@@ -123,8 +131,7 @@ def train(
         order = np.concatenate([rng.permutation(rows) for _ in range(presentations(config, len(rows)))])
         total_fk = 0.0
         counted = 0
-        done = 0
-        share = _share(config, epoch, time.process_time() - began)
+        share = min(1.0, _share(config, epoch, time.process_time() - began) + ahead)
         for at in range(0, len(order), config.batch_size):
             picked = order[at : at + config.batch_size]
             if len(picked) < 2:
@@ -148,7 +155,6 @@ def train(
             if "fk" in values:
                 total_fk += values["fk"] * len(picked)
                 counted += len(picked)
-            done += len(picked)
             if config.time_limit and time.process_time() - began > config.time_limit:
                 break
         mean_fk = total_fk / max(1, counted) * skeleton.leg_length
@@ -162,6 +168,10 @@ def train(
             best[...] = average
         spent = time.process_time() - began
         history = (*history, (mean_fk, validation))
+        share = min(1.0, _share(config, epoch, spent) + ahead)
+        over = epoch - max(best_epoch, since) >= config.patience
+        if over and share < SETTLE:
+            ahead, since, share, over = ahead + SETTLE - share, epoch, SETTLE, False
         state = State(
             parameters.copy(),
             average.copy(),
@@ -173,11 +183,11 @@ def train(
             best_epoch,
             best_value,
             spent,
-            rng.bit_generator.state,
+            dict(rng.bit_generator.state),
             history,
+            ahead,
+            since,
         )
-        share = _share(config, epoch, spent)
-        over = epoch - best_epoch >= config.patience
         yield Epoch(
             epoch,
             config.epochs,
@@ -188,6 +198,7 @@ def train(
             best_value,
             best_epoch,
             step * config.batch_size,
+            over,
             state,
         )
         if over or share >= 1:
@@ -467,9 +478,8 @@ def error_of(net: Network, samples: Samples, rows: np.ndarray) -> float:
 
 def pack(state: State) -> dict[str, np.ndarray]:
     """A State as plain arrays, for an npz without pickle."""
-    about = {
-        name: getattr(state, name) for name in ("step", "epoch", "best_epoch", "best_value", "spent", "rng", "history")
-    }
+    names = ("step", "epoch", "best_epoch", "best_value", "spent", "rng", "history", "ahead", "since")
+    about = {name: getattr(state, name) for name in names}
     text = np.frombuffer(json.dumps(about).encode(), np.uint8)
     arrays = {name: getattr(state, name) for name in ("parameters", "average", "first", "second", "best")}
     return {**arrays, "about": text}
