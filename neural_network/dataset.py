@@ -13,13 +13,13 @@ import numpy as np
 
 from . import skeleton as skeletons
 from .config import SPLIT_GAP, SPLIT_LEAST, SPLIT_SHARE, TASKS
-from .skeleton import Skeleton
+from .skeleton import FARTHEST, MOST_TURNED, Skeleton
 
 SCHEMA = 1
 UNUSED, TRAIN, VALIDATION, TEST = range(4)
 PART_NAMES = ("unused", "train", "validation", "test")
 SPLITS = ("block", "clip", "frame")
-MOST_TURNED = 1e3  # [rad] 160 turns: beyond it these are no radians, and float32 would not hold the fraction of a turn
+FASTEST = 1e6  # [frames/s] beyond it these are no frame rates
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ def make(
 
     Rotations beyond half a turn come in as the same rotation the short way round. Raises ValueError saying what does not fit.
     """
-    rot, root_pos = np.asarray(rot, np.float32), np.asarray(root_pos, np.float32)
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinity, and is refused as such
+        rot, root_pos = np.asarray(rot, np.float32), np.asarray(root_pos, np.float32)
     clip, names = np.asarray(clip), tuple(str(n) for n in clip_names)
     clips, frames = len(names), len(rot) if rot.ndim else 0
     if rot.shape != (frames, skeleton.count, 3):
@@ -107,12 +108,17 @@ def make(
     if fps.shape not in ((), (clips,)):
         raise ValueError(f"clip_fps: expected ({clips},) frame rates, got {fps.shape}")
     fps = np.broadcast_to(fps, (clips,)).copy()
-    if not (np.isfinite(fps).all() and (fps > 0).all()):
-        raise ValueError(f"clip_fps: expected positive frame rates, got {fps.min()}")
+    if not ((fps > 0) & (fps <= FASTEST)).all():
+        raise ValueError(
+            f"clip_fps: expected positive frame rates, got {fps.min():g} to {fps.max():g} (at most {FASTEST:g})"
+        )
     if ground is not None:
         ground = np.asarray(ground, np.float64)
-        if ground.shape != (clips,) or not np.isfinite(ground).all():
-            raise ValueError(f"ground: expected ({clips},) finite heights, got {ground.shape}")
+        if ground.shape != (clips,) or not (np.abs(ground) <= FARTHEST).all():
+            raise ValueError(f"ground: expected ({clips},) finite heights in metres, got {ground.shape}")
+    farthest = float(np.abs(root_pos).max())
+    if farthest > FARTHEST:
+        raise ValueError(f"root_pos: expected metres, got a place {farthest:.3g} away")
     angle = np.linalg.norm(rot.astype(np.float64), axis=-1, keepdims=True)
     if angle.max() > MOST_TURNED:
         raise ValueError(f"rot: expected radians, got a rotation of {angle.max():.3g}")

@@ -25,6 +25,7 @@ from .skeleton import Skeleton
 
 FORMAT = "neural_ik weights"
 VERSION = 1
+LARGEST = 1e9  # a weight beyond this was damaged, not learned; its outputs would leave float32
 STEADY = 1e-3  # an input that deviates less than this in training is not scaled up
 
 
@@ -225,14 +226,35 @@ def load(path: str | os.PathLike[str]) -> Network:
             np.array(record["centres"], np.float32),
             about["meta"],
         )
-        if not isinstance(found.meta, dict):
-            raise ValueError(f"meta: expected a dictionary, got {type(found.meta).__name__}")
-    except (KeyError, TypeError, IndexError, OverflowError, ValueError) as error:
+        _check_meta(found.meta)
+    except (KeyError, TypeError, IndexError, OverflowError, RecursionError, ValueError) as error:
         raise ValueError(f"{path.name}: not a sound weights file: {error}") from None
-    finite = all(np.isfinite(a).all() for a in (found.parameters, found.mean, found.deviation, found.centres))
-    if not finite or np.any(found.deviation <= 0):
+    sound = all((np.abs(a) <= LARGEST).all() for a in (found.parameters, found.mean, found.deviation, found.centres))
+    if not sound or np.any(found.deviation <= 0):
         raise ValueError(f"{path.name}: not a sound weights file: NaN, infinity or a zero scale among the weights")
     return found
+
+
+def _check_meta(meta: Any) -> None:
+    """ValueError unless what others rely on in ``meta`` is what the trainer writes: split, settings, validation figure."""
+    if not isinstance(meta, dict):
+        raise ValueError(f"meta: expected a dictionary, got {type(meta).__name__}")
+    for name in ("data", "config"):
+        if not isinstance(meta.get(name, {}), dict):
+            raise ValueError(f"meta: expected {name} to be a dictionary, got {type(meta[name]).__name__}")
+    figure = meta.get("best_validation_mm")
+    if figure is not None and (isinstance(figure, bool) or not isinstance(figure, (int, float))):
+        raise ValueError(f"meta: expected best_validation_mm to be a number, got {figure!r}")
+    for clip in meta.get("data", {}).get("clips", []):
+        runs = clip["parts"]
+        if not isinstance(clip["hash"], str) or not all(
+            len(run) == 2 and all(type(n) is int for n in run) and 0 <= run[0] <= _LONGEST and 0 <= run[1] < 4
+            for run in runs
+        ):
+            raise ValueError(f"meta: expected a hash and runs of frames and part for every clip, got {str(clip)[:60]}")
+
+
+_LONGEST = 2**31 - 1  # frames in a clip
 
 
 def _widths(network: Network) -> tuple[int, ...]:

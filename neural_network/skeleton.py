@@ -19,6 +19,8 @@ import numpy as np
 from . import rotations
 
 REST_TOLERANCE = np.radians(10)  # a limb nearer than this to the T-pose stays as the rig has it
+FARTHEST = 1e9  # [m] beyond it these are no metres, and squares of distances leave float32
+MOST_TURNED = 1e3  # [rad] 160 turns: beyond it these are no radians, and float32 would not hold the fraction of a turn
 SHORTEST = 1e-4  # of the body's extent: bones shorter than this have no direction of their own
 
 
@@ -198,8 +200,8 @@ def make(
         raise ValueError(f"skeleton: bone names must differ, got {_repeated(names)} twice")
     if parents[0] != -1 or np.any(parents[1:] < 0) or np.any(parents >= np.arange(count)):
         raise ValueError("skeleton: expected one root first and parents before children; sort the bones that way")
-    if not np.isfinite(rest_arm).all():
-        raise ValueError("skeleton: rest matrices must be finite")
+    if not (np.abs(rest_arm) <= FARTHEST).all():
+        raise ValueError(f"skeleton: rest matrices must be finite, in metres below {FARTHEST:g}")
     turns = rest_arm[:, :3, :3]
     if np.abs(turns @ turns.transpose(0, 2, 1) - np.eye(3)).max() > 1e-3 or np.any(np.linalg.det(turns) < 0):
         raise ValueError("skeleton: rest matrices must be rotations with a position, without scale or mirroring")
@@ -225,11 +227,13 @@ def make(
         limits = np.asarray(limits, np.float64)
         if limits.shape != (count, 6) or np.any(limits[:, ::2] > limits[:, 1::2]):
             raise ValueError(f"skeleton: expected limits ({count}, 6) as lower, upper pairs [rad], got {limits.shape}")
+        if np.any(np.abs(limits) > MOST_TURNED):
+            raise ValueError(f"skeleton: expected limits in radians (NaN: free), got {np.nanmax(np.abs(limits)):.3g}")
     if t_pose is None:
         t_pose = find_t_pose(parents, rest_arm, limbs, standing)
     t_pose = np.asarray(t_pose, np.float64)
-    if t_pose.shape != (count, 3) or not np.isfinite(t_pose).all():
-        raise ValueError(f"skeleton: expected a finite T-pose ({count}, 3), got {t_pose.shape}")
+    if t_pose.shape != (count, 3) or not (np.abs(t_pose) <= MOST_TURNED).all():
+        raise ValueError(f"skeleton: expected a finite T-pose ({count}, 3) in radians, got {t_pose.shape}")
     skeleton = Skeleton(names, parents, rest_arm, limbs, standing, t_pose, limits)
     if not skeleton.leg_length > 1e-9:
         raise ValueError("skeleton: the legs have no length; check which bones are the feet")

@@ -19,7 +19,7 @@ from . import forward_kinematics as fk
 from . import rotations
 from .context import Samples, task_value
 from .dataset import PoseSet, read_archive, write_whole
-from .skeleton import Skeleton
+from .skeleton import FARTHEST, MOST_TURNED, Skeleton
 from .solver import Goals, Solution
 
 NEEDED = ("positions", "root_pos", "root_rot")
@@ -97,6 +97,9 @@ def goals_of_arrays(found: dict[str, np.ndarray], skeleton: Skeleton) -> Goals:
             array.min() < 0 or array.max() > 1
         ):
             raise ValueError(f"{name}: expected numbers from 0 to 1, got {array.min():g} to {array.max():g}")
+        most, kind = (MOST_TURNED, "radians") if name in ("rotations", "root_rot") else (FARTHEST, "metres")
+        if np.abs(array).max() > most:
+            raise ValueError(f"{name}: expected {kind}, got {np.abs(array).max():.3g}")
         made[name] = array if array.ndim else float(array)
     return Goals(**made)
 

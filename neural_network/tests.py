@@ -105,8 +105,12 @@ def parts_for(net: Network, poses: PoseSet) -> np.ndarray:
     parts = np.full(poses.frames, TEST, np.int8)
     for c in range(len(poses.clip_names)):
         runs = known.get(poses.clip_hash(c))
-        if runs is not None:
-            parts[poses.rows(c)] = np.repeat([part for _, part in runs], [count for count, _ in runs])
+        if runs is None:
+            continue
+        rows = poses.rows(c)
+        if sum(count for count, _ in runs) != rows.stop - rows.start:
+            raise ValueError(f"the weights do not say which frames of {poses.clip_names[c]} they saw; train again")
+        parts[rows] = np.repeat([part for _, part in runs], [count for count, _ in runs])
     if not np.any(parts == TEST):
         raise ValueError(
             "these weights were trained on every frame of this data: nothing unseen is left to test on. "

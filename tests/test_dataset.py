@@ -289,6 +289,13 @@ CHANGES: dict[str, tuple[str, Callable[[np.ndarray], Any], str]] = {
     "fewer tasks": ("clip_tasks", lambda a: a[:2], "clip_tasks: expected 3 of"),
     "fewer names": ("clip_names", lambda a: a[:2], "clip: expected numbers from 0 to 1"),
     "zero frame rate": ("clip_fps", lambda a: a * 0, "clip_fps: expected positive frame rates, got 0"),
+    "an endless frame rate": ("clip_fps", lambda a: a * np.inf, "clip_fps: expected positive"),
+    "a frame rate beyond all": ("clip_fps", lambda a: a * 1e300, "clip_fps: expected positive"),
+    "places beyond the moon": ("root_pos", lambda a: a + 4e9, "root_pos: expected metres"),
+    "a rest beyond the moon": ("rest_arm", lambda a: with_value(a, 1e300), "rest matrices must be finite, in metres"),
+    "a T-pose out of all bounds": ("t_pose", lambda a: a + 1e30, "T-pose .* in radians"),
+    "limits out of all bounds": ("limits", lambda a: a * 1e30, "limits in radians"),
+    "a ground beyond the moon": ("ground", lambda a: np.full(3, 1e30), "ground: expected .* finite heights in metres"),
     "NaN frame rate": ("clip_fps", lambda a: a * np.nan, "clip_fps: expected positive"),
     "fewer frame rates": ("clip_fps", lambda a: a[:2], r"clip_fps: expected .*\(2,\)"),
     "a cycle of parents": ("parents", lambda a: np.roll(a, 1), "parents before children"),
@@ -306,7 +313,7 @@ CHANGES: dict[str, tuple[str, Callable[[np.ndarray], Any], str]] = {
 def test_a_bad_field_is_refused_in_words(name: str, tmp_path: Path) -> None:
     field, change, words = CHANGES[name]
     found = fields(tmp_path)
-    found[field] = np.asarray(change(found[field]))
+    found[field] = np.asarray(change(found.get(field, np.zeros(3))))
     np.savez(tmp_path / "a.npz", **found)
     with pytest.raises(ValueError, match=f"^a.npz: .*{words}"):
         dataset.load(tmp_path / "a.npz")

@@ -218,6 +218,10 @@ def put(key: str, value: Any) -> Callable[[dict[str, Any]], None]:
     return lambda about: about.__setitem__(key, value)
 
 
+def with_meta(meta: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
+    return put("meta", meta)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -238,6 +242,15 @@ def put(key: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (put("feet", ["Tail"]), "no bone called Tail"),
         (put("meta", [1, 2]), ""),
         (lambda about: about.__delitem__("meta"), ""),
+        (with_meta({"data": []}), "expected data to be a dictionary"),
+        (with_meta({"config": 5}), "expected config to be a dictionary"),
+        (with_meta({"best_validation_mm": "7"}), "expected best_validation_mm to be a number"),
+        (with_meta({"data": {"clips": 5}}), ""),
+        (with_meta({"data": {"clips": [{"hash": "x"}]}}), "parts"),
+        (with_meta({"data": {"clips": [{"hash": [], "parts": []}]}}), "expected a hash and runs"),
+        (with_meta({"data": {"clips": [{"hash": "x", "parts": [[10**12, 1]]}]}}), "expected a hash and runs"),
+        (with_meta({"data": {"clips": [{"hash": "x", "parts": [[5, 4]]}]}}), "expected a hash and runs"),
+        (lambda about: "[" * 100_000, ""),
         (lambda about: "[]", ""),
         (lambda about: "not JSON", ""),
         (lambda about: "7", ""),
