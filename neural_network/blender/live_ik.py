@@ -683,7 +683,7 @@ def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarr
         place = live.base_root + settings.strength * (place - live.base_root)
     live.solution, live.shown, live.shown_root = solution, quaternions, place
     mask = selected(ob, live.rig) if settings.selected_only else None
-    if _unmoved(live, ends, settings):
+    if _unmoved(live, ob, ends, settings):
         # what the solver says is the base pose too, but for roundings: those of undo and back must not show
         quaternions, place = rotations.quaternion_from_axis_angle(live.base_rot), live.base_root
         live.shown, live.shown_root = quaternions, place
@@ -696,12 +696,13 @@ def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarr
     _colour(live)
 
 
-def _unmoved(live: Live, ends: np.ndarray, settings: Any) -> bool:
+def _unmoved(live: Live, ob: bpy.types.Object, ends: np.ndarray, settings: Any) -> bool:
     """Whether all targets that are on stand where the base pose has them."""
     if settings.motion == "MANUAL" or settings.limits or any(t.use for t in live.targets[len(live.base_rows) :]):
         return False
     on = [row for row, target in enumerate(live.targets[: len(live.base_rows)]) if target.use and target.name]
-    far = UNMOVED * live.rig.skeleton.leg_length
+    rounding = 4e-7 * ob.matrix_world.translation.length * metres(ob)  # of float32 places far from the world's origin
+    far = UNMOVED * live.rig.skeleton.leg_length + rounding
     return all(not _differs(ends[row], live.base_rows[row], far, UNMOVED) for row in on)
 
 

@@ -136,7 +136,7 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
     hand = target("RightHand")
     yield from select(hand)
     solves = live().solves
-    yield from drag(hand, (-110, 90), 220, "CLICK")
+    yield from drag(hand, (-110, 90), 60, "CLICK")
     figures = {
         "updates": live().solves - solves,
         "solve and write, median [ms]": round(live().latency * 1000, 3),
@@ -144,7 +144,7 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
         "feet from theirs [mm]": [round(missed(f) * 1000, 4) for f in ("LeftFoot", "RightFoot")],
     }
     (out / "live_figures.json").write_text(json.dumps(figures) + "\n")
-    assert figures["updates"] > 50
+    assert figures["updates"] > 20
     assert max(missed(role) for role in ("RightHand", "LeftFoot", "RightFoot")) <= HIT
     yield from picture(out / "live_2_dragged.png")
     dragged = channels()
