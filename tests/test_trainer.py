@@ -466,6 +466,21 @@ def test_a_file_cut_short_and_one_with_nan_are_refused(trainer: Trainer, tmp_pat
     assert "NaN or infinity in 1 frames, the first is row 7" in one_sentence(*trainer("--data", tmp_path / "nan.npz"))
 
 
+@pytest.mark.parametrize("flag", ["--weights", "--json", "--report", "--progress", "--cancel-file"])
+def test_no_flag_writes_over_the_poses(flag: str, trainer: Trainer, tmp_path: Path, data: Path) -> None:
+    before = data.read_bytes()
+    words = one_sentence(*trainer(*QUICK, flag, data))
+    assert f"{flag}: expected another file than for --data" in words
+    assert data.read_bytes() == before
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_an_empty_file_counts_as_an_old_cancel_file(trainer: Trainer, tmp_path: Path) -> None:
+    (tmp_path / "diary").write_text("mine")
+    assert "an empty file" in one_sentence(*trainer(*QUICK, "--cancel-file", tmp_path / "diary"))
+    assert (tmp_path / "diary").read_text() == "mine"
+
+
 def test_missing_data_says_what_to_do(tmp_path: Path) -> None:
     done = run_cli("standalone_trainer.py", "--data", tmp_path / "none.npz", "--weights", tmp_path / "best.npy")
     assert "no training data at" in one_sentence(done.returncode, done.stdout, done.stderr)
