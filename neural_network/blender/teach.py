@@ -701,7 +701,8 @@ def _tick_drive(now: float) -> bool:
 
 def _tick_record(now: float) -> bool:
     if state.record is not None:
-        _sample(bpy.context.scene, now)
+        scene: Any = bpy.context.scene
+        _sample(scene, now)
     return state.record is not None
 
 
@@ -741,8 +742,9 @@ def _stop_timer_if_idle() -> None:
 def _end_of_session(words: str) -> None:
     """One undo step, once neither driving nor recording goes on."""
     _stop_timer_if_idle()
-    if state.drive is None and state.record is None and bpy.ops.ed.undo_push.poll():
-        bpy.ops.ed.undo_push(message=words)
+    push: Any = bpy.ops.ed.undo_push
+    if state.drive is None and state.record is None and push.poll():
+        push(message=words)
     jobs.redraw()
 
 
@@ -762,7 +764,7 @@ def _object(name: str) -> bpy.types.Object:
 
 def _key(ob: bpy.types.Object) -> tuple[Any, ...]:
     """What a Rig depends on and may change under way: names, placement, units."""
-    turn = tuple(round(v, 6) for row in ob.matrix_world.to_3x3() for v in row)
+    turn = tuple(np.array(ob.matrix_world)[:3, :3].round(6).ravel().tolist())
     bones = ob.pose.bones if ob.pose is not None else ()
     return (tuple(pb.name for pb in bones), tuple(pb.rotation_mode for pb in bones), turn, rig.metres(ob))
 
@@ -776,12 +778,10 @@ def _refit(ob: bpy.types.Object, before: Rig) -> Rig | None:
     return found if found.skeleton.names == before.skeleton.names else None
 
 
-@persistent
 def _before_load(*_: object) -> None:
     stop()
 
 
-@persistent
 def _after_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
     if (state.drive is None and state.record is None) or (depsgraph is not None and depsgraph.mode != "VIEWPORT"):
         return
@@ -795,7 +795,10 @@ def _after_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
         pass  # the next tick meets it again, outside of Blender's update, and says so
 
 
-_HANDLERS = (("load_pre", _before_load), ("frame_change_post", _after_frame))
+_HANDLERS = (  # persistent: they stay when another file is loaded
+    ("load_pre", persistent(_before_load)),
+    ("frame_change_post", persistent(_after_frame)),
+)
 
 
 def register() -> None:

@@ -130,6 +130,7 @@ class NEURAL_IK_OT_teach(jobs.Pumped, _Button, bpy.types.Operator):
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, Any]:
         """Choose the actions; the rest is later."""
         ob: Any = rig.find(context)
+        scene: Any = context.scene
         asked = settings(context)
         file: Any = bpy.data
         named = [line for line in self.actions.split("\n") if line]
@@ -146,7 +147,7 @@ class NEURAL_IK_OT_teach(jobs.Pumped, _Button, bpy.types.Operator):
         if not chosen:
             more = "tick one" if asked.which == "TICKED" else "assign one, or choose All Ticked"
             raise ValueError(f"no action to teach {ob.name} from: {more}" if moving else f"no action moves {ob.name}")
-        return teach.teach(context.scene, ob, chosen, self.passes or asked.passes, asked.threshold, asked.go_on)
+        return teach.teach(scene, ob, chosen, self.passes or asked.passes, asked.threshold, asked.go_on)
 
     def finish(self, context: bpy.types.Context, result: Any) -> str:
         """Take it up."""

@@ -205,8 +205,10 @@ def test_the_feet_go_to_their_targets_and_bones_keep_their_lengths(taught: Any) 
     assert np.linalg.norm(world(taught, "LeftFoot") - np.array(target.location)) < CLOSE
     assert abs(np.linalg.norm(world(taught, "LeftShin") - world(taught, "LeftThigh")) - knee) < HOST
     assert np.allclose(np.array(taught.pose.bones["LeftArm"].matrix), arm, atol=HOST)
+    shown = world(taught, "LeftFoot")
     assert bpy.ops.neural_ik.drive_stop() == {"FINISHED"}
-    assert np.linalg.norm(world(taught, "LeftFoot") - np.array(world(taught, "LeftFoot"))) == 0
+    bpy.context.view_layer.update()
+    assert np.array_equal(world(taught, "LeftFoot"), shown)
     assert traces() == set()
 
 
@@ -251,7 +253,7 @@ def test_a_scene_at_rest_stays_at_rest(taught: Any) -> None:
 
     teach = wing("blender.teach")
     bpy.ops.neural_ik.drive()
-    ticks(teach, 200)
+    ticks(teach, 60)
     before = wing("blender.runtime").snapshot(taught)
     ticks(teach, 20)
     after = wing("blender.runtime").snapshot(taught)
@@ -395,8 +397,7 @@ def test_a_client_teaches_asks_and_is_found_again(walker: Any) -> None:
         for given, wanted in zip(inputs, outputs, strict=True):
             client.train(np.concatenate([given, wanted]))
             answered |= any(message.type == TRAIN for message in client.poll())
-            for _ in range(3):
-                teach.tick(time.monotonic())
+            teach.tick(time.monotonic())
     end = time.monotonic() + 20
     while time.monotonic() < end and teach.state.server.frames < 6 * len(inputs):
         teach.tick(time.monotonic())
