@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RIGS, make_poses, make_rig, random_turns
+from conftest import REPO, RIGS, make_poses, make_rig, random_turns, run_cli
 
 from neural_network import context, dataset, network, novelty, realtime, rotations, skeleton, solver, training
 from neural_network import forward_kinematics as fk
@@ -504,3 +504,12 @@ def test_the_quick_rotations_are_the_other_ones(rng: np.random.Generator) -> Non
 def test_solver_names_its_effectors_in_order() -> None:
     assert trained()[0].effectors == ("LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head")
     assert solver.STEPS == 3
+
+
+def test_the_example_of_the_readme_runs_as_it_stands() -> None:
+    readme = (REPO / "README.md").read_text(encoding="utf-8")
+    code = readme.split("```python\n")[1].split("```")[0]
+    done = run_cli("-c", code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("(23, 4)")
+    assert done.stdout.split()[-1] == "True"
