@@ -40,6 +40,7 @@ HINT_AWAY = 0.35  # [leg lengths] from elbow or knee to its hint
 FAR_OFF = 1.5  # on the out-of-range meter: the warning
 _NOWHERE = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 BASE, BEFORE, BONES = "neural_ik_base", "neural_ik_before", "neural_ik_bones"
+FRAME = "neural_ik_frame"  # to which the base pose belongs
 RAY = 1.2  # [leg lengths] above a target, where the ray down to the ground begins
 
 
@@ -225,6 +226,7 @@ def start(
     settings.armature, settings.mode_before, settings.mode = ob, mode_before, mode
     settings.ground = float(ob.matrix_world.translation.z)
     collection[BONES] = "\n".join(rig.bones)
+    collection[FRAME] = context.scene.frame_current_final
     store(collection, BASE, channels)
     store(collection, BEFORE, channels)
     live = _make(collection, ob, rig, net)
@@ -915,6 +917,8 @@ def ride(live: Live, collection: bpy.types.Collection, ob: bpy.types.Object) -> 
             live.before[name] = np.where(other, values, live.before[name])
     store(collection, BASE, live.base)
     store(collection, BEFORE, live.before)
+    keep: Any = collection
+    keep[FRAME] = bpy.context.scene.frame_current_final
     if _settings(collection).mode == "INSTEAD":
         return None
     anchor(live, ob)
@@ -1048,6 +1052,21 @@ def _after_undo(*_: object) -> None:
     global _paused
     _paused = False
     sync(fresh=True, solved=False)
+    if _late() and not bpy.app.background:
+        bpy.app.timers.register(_catch_up, first_interval=0.0)
+
+
+def _late() -> bool:
+    """Whether the bones hold the pose of another frame: Blender takes undo steps of a frame change before it evaluates it."""
+    scene = bpy.context.scene
+    every: Any = collections()
+    return any(FRAME in c and c[FRAME] != scene.frame_current_final for c in every)
+
+
+def _catch_up() -> None:
+    scene = bpy.context.scene
+    if _late():
+        scene.frame_set(scene.frame_current, subframe=scene.frame_subframe)
 
 
 @persistent
@@ -1104,6 +1123,8 @@ def unregister() -> None:
             restore(ob, collection)
         remove(collection)
     lives.clear()
+    if bpy.app.timers.is_registered(_catch_up):
+        bpy.app.timers.unregister(_catch_up)
     for name, handler in _HANDLERS:
         found = getattr(bpy.app.handlers, name)
         if handler in found:

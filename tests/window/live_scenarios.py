@@ -184,6 +184,7 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
     assert not [o for o in bpy.data.objects if o.type == "EMPTY"]
     yield from strike("Z", ctrl=True)
     yield 0.5
+    yield 0.5
     assert wing("live_ik").collections(), "undo brings Live IK back"
     assert np.abs(channels() - dragged).max() <= 1e-4
 
