@@ -80,12 +80,9 @@ def main() -> None:
     for other in bpy.data.objects:
         if other.parent == character:
             other.color = (0.62, 0.66, 0.72, 1)
-    idle: Any = next((a for a in bpy.data.actions if "idle" in a.name.lower() or "stand" in a.name.lower()), None)
-    if idle is not None:
-        from neural_network.blender import actions
-
-        actions.assign(character.animation_data, idle, actions.slots_for(idle, character)[0])
     bpy.context.scene.frame_set(1)
+    character.animation_data.action = None  # a render shows the action where there is one, and Live IK only without
+    bpy.context.view_layer.update()
     collection = live_ik.start(bpy.context, character)
     targets = live_ik.target_objects(collection)
     hand = targets["EFFECTOR", "RightHand"]
