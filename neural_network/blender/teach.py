@@ -180,7 +180,7 @@ def lesson_for(ob: bpy.types.Object, own: Rig | None = None) -> tuple[str, Lesso
     if found is None and path.is_file():
         assert hello.layout is not None
         found = _fresh(ob.name, hello.layout, Settings())
-        found.trainee.load(path)
+        _load(path, found)
         found.watch()
         state.lessons[hello.fingerprint] = found
     return hello.fingerprint, found
@@ -219,7 +219,7 @@ def teach(
     lesson = _fresh(name, shape, Settings(threshold=threshold), seed)
     path = folder() / f"{hello.fingerprint}.npz"
     if go_on and path.is_file():
-        lesson.trainee.load(path)
+        _load(path, lesson)
     extracted = yield from data.extract(scene, ob, chosen, data.Options())
     poses = extracted.poses
     rows = []
@@ -260,7 +260,7 @@ def keep(fingerprint: str, lesson: Lesson) -> None:
 
 def forget(ob: bpy.types.Object) -> None:
     """Forget what was taught for a character, in memory and on disk. Raises OSError."""
-    fingerprint, _ = lesson_for(ob)
+    fingerprint = read_hello(legs.handshake(ob.name, rig.read(ob).skeleton)).fingerprint  # its file may be damaged
     (folder() / f"{fingerprint}.npz").unlink(missing_ok=True)
     state.lessons.pop(fingerprint, None)
 
@@ -390,9 +390,15 @@ def _serve(now: float) -> bool:
             changed = True
     if now - state.saved_at > SAVE_EVERY:
         state.saved_at = now
-        server.save()
+        try:
+            server.save()
+        except OSError as error:
+            state.problem = f"what clients taught could not be saved: {error.strerror or error}"
     if server.clients() and state.body_rig is not None:
-        _publish(server, now, any(event.kind == "handshake" for event in events))
+        try:
+            _publish(server, now, any(event.kind == "handshake" for event in events))
+        except ValueError as error:  # teaching goes on without it
+            state.body_rig, state.problem = None, f"clients see {state.served} no more: {error}"
     return changed
 
 
@@ -406,7 +412,7 @@ def _publish(server: Server, now: float, anyway: bool) -> None:
     if state.body_key != _key(ob):
         fresh = _refit(ob, own)
         if fresh is None:
-            raise ValueError(f"the bones of {ob.name} have changed: Stop and Listen again")
+            raise ValueError("its bones have changed; Stop and Listen again")
         own = fresh
         state.body_rig, state.body_key = own, _key(ob)
     root, turns = shown(own.skeleton, *runtime.read_pose(ob, own))
@@ -419,6 +425,13 @@ def _publish(server: Server, now: float, anyway: bool) -> None:
 def _note(events: Sequence[Any]) -> None:
     for event in events:
         state.lines.append(f"Client {event.client}: {event.text}" if event.client else event.text)
+
+
+def _load(path: Path, lesson: Lesson) -> None:
+    try:
+        lesson.trainee.load(path)
+    except ValueError as error:
+        raise ValueError(f"{error}. Forget removes it") from error
 
 
 def _save(path: Path, lesson: Lesson) -> None:
@@ -468,12 +481,12 @@ def drive(context: bpy.types.Context, ob: bpy.types.Object, source: str = "FEET"
     return state.drive
 
 
-def stop_driving() -> None:
-    """The character stays as it is; the targets go."""
+def stop_driving(step: bool = True) -> None:
+    """The character stays as it is; the targets go. ``step``: the session becomes an undo step."""
     driven, state.drive = state.drive, None
     if driven is not None:
         remove_targets()
-        _end_of_session("Neural IK Drive")
+        _end_of_session("Neural IK Drive" if step else "")
 
 
 def _add_targets(context: bpy.types.Context, ob: bpy.types.Object, own: Rig) -> tuple[str, str]:
@@ -675,7 +688,9 @@ def _sample(scene: bpy.types.Scene, now: float, frame: int | None = None) -> Non
 def tick(now: float) -> None:
     """One bounded piece of everything that is on: serve, drive, record. Words go to ``state.problem``."""
     changed = False
-    for part, end in ((_tick_server, hang_up), (_tick_drive, stop_driving), (_tick_record, stop_recording)):
+    # undo may be what took a target away: a step made then would take redo away
+    ends = (hang_up, lambda: stop_driving(step=False), stop_recording)
+    for part, end in zip((_tick_server, _tick_drive, _tick_record), ends, strict=True):
         try:
             changed |= part(now)
         except (ValueError, OSError) as error:
@@ -740,10 +755,10 @@ def _stop_timer_if_idle() -> None:
 
 
 def _end_of_session(words: str) -> None:
-    """One undo step, once neither driving nor recording goes on."""
+    """One undo step of that name (empty: none), once neither driving nor recording goes on."""
     _stop_timer_if_idle()
     push: Any = bpy.ops.ed.undo_push
-    if state.drive is None and state.record is None and push.poll():
+    if words and state.drive is None and state.record is None and push.poll():
         push(message=words)
     jobs.redraw()
 

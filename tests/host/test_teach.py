@@ -17,7 +17,7 @@ from conftest import HOST
 from neural_network import rotations
 from neural_network.live import legs
 from neural_network.live.client import Client
-from neural_network.live.protocol import POSE, PREDICT, SOLVE, TRAIN, numbers
+from neural_network.live.protocol import PING, POSE, PREDICT, SOLVE, TRAIN, numbers
 
 from .conftest import EXTENSION, wing
 from .test_words import keep_actions, says
@@ -183,6 +183,18 @@ def test_what_cannot_be_taught_is_said_in_words(walker: Any) -> None:
     says("no action called nothing", bpy.ops.neural_ik.teach, actions="nothing")
     walker.animation_data.action = None
     says("no action to teach", bpy.ops.neural_ik.teach)
+
+
+def test_a_damaged_lesson_is_said_in_words_and_can_be_forgotten(taught: Any) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    (path,) = teach.folder().glob("*.npz")
+    path.write_bytes(path.read_bytes()[:1000])
+    says("Forget removes it", bpy.ops.neural_ik.drive)
+    says("Forget removes it", bpy.ops.neural_ik.teach)
+    assert bpy.ops.neural_ik.teach_forget() == {"FINISHED"}
+    says("nothing was taught", bpy.ops.neural_ik.drive)
 
 
 # ---- drive
@@ -482,6 +494,23 @@ def test_a_client_solves_the_body_and_blender_shows_and_publishes_it(walker: Any
     heads, _ = legs.placed(skeleton, shown[3:].reshape(-1, 4), shown[:3])
     for j, name in enumerate(skeleton.names):
         assert np.allclose(skeleton.axes.T @ heads[j], world(walker, name), atol=HOST)
+    client.close()
+
+
+def test_a_character_that_is_deleted_is_shown_no_more_and_listening_goes_on(walker: Any) -> None:
+    import bpy
+
+    teach = wing("blender.teach")
+    settings().port = free_port()
+    bpy.ops.neural_ik.listen()
+    client = meet(teach, {"rig": "engine", "axes": list(legs.AXES), "watch": True}, settings().port)
+    await_message(teach, client, POSE)
+    bpy.data.objects.remove(walker)
+    teach.tick(time.monotonic())
+    assert teach.state.server is not None
+    assert "see Neural IK Demo no more" in teach.state.problem
+    client.ping()
+    await_message(teach, client, PING)
     client.close()
 
 
