@@ -1066,6 +1066,7 @@ def _late() -> bool:
 def _catch_up() -> None:
     scene = bpy.context.scene
     if _late():
+        bpy.context.view_layer.update()  # targets have no places yet
         scene.frame_set(scene.frame_current, subframe=scene.frame_subframe)
 
 

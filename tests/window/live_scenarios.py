@@ -171,10 +171,9 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
     assert np.abs(channels() - dragged).max() <= 1e-4, "Esc in a drag takes the drag back, and no more"
     assert wing("live_ik").collections()
 
-    scene = bpy.context.scene
     for name, frame in (("RIGHT_ARROW", 21), ("RIGHT_ARROW", 22), ("LEFT_ARROW", 21), ("LEFT_ARROW", 20)):
         yield from strike(name)
-        assert scene.frame_current == frame
+        assert bpy.context.scene.frame_current == frame
         assert missed("RightHand") <= HIT
     assert np.abs(channels() - dragged).max() <= 1e-4
 
@@ -190,9 +189,9 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
 
     yield from press("neural_ik.live_key")
     yield 0.5
-    assert scene.frame_current == 20
-    scene.frame_set(25)
-    scene.frame_set(20)
+    assert bpy.context.scene.frame_current == 20
+    bpy.context.scene.frame_set(25)
+    bpy.context.scene.frame_set(20)
     assert np.abs(channels() - dragged).max() <= 1e-4, "what was keyed stays"
 
     with inside("UI"):
@@ -201,7 +200,7 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
     yield 1.0
     yield from strike("ESC")
     yield from until(lambda: wing("jobs").running is None, "Esc to end the bake", 10)
-    assert scene.frame_current == 20
+    assert bpy.context.scene.frame_current == 20
     assert wing("live_ik").collections()
     target("RightHand").location.z += 0.05
     yield 0.3
