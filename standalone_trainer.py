@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import itertools
 import json
 import os
@@ -20,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,9 @@ if __name__ == "__main__":
         os.environ[_name] = _count
     if str(HERE) not in sys.path:
         sys.path.insert(0, str(HERE))
+    _ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if _ours:  # Ctrl-C before there is anything to keep ends at once and without a traceback
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import numpy as np
 
@@ -203,6 +208,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     cli.set_defaults(**PRESETS.get(first.preset or "", {}))
     args = cli.parse_args(words)
     say: Callable[[str], None] = (lambda _: None) if args.quiet else _print
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that the console cannot show must not stop a training
+            stream.reconfigure(errors="backslashreplace")
     try:
         _keep_apart(args)
     except ValueError as error:  # said here alone: the file for the progress may be the very one to be kept
@@ -219,6 +227,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"standalone_trainer.py: {error}", file=sys.stderr, flush=True)
         record = {"done": True, "exit": 2, "error": str(error)}
+    except MemoryError as error:
+        sentence = f"not enough memory ({error}); choose smaller --hidden, --batch-size or --max-frames"
+        print(f"standalone_trainer.py: {sentence}", file=sys.stderr, flush=True)
+        record = {"done": True, "exit": 2, "error": sentence}
     with contextlib.suppress(OSError):  # it may be the very file that cannot be written
         _progress(args.progress, record)
     return int(record["exit"])
@@ -254,6 +266,16 @@ def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
         parts = dataset.thin(dataset.split(poses, args.split, args.holdout, args.seed), config.max_frames)
         card, net = job.train_and_test(parts)
     saved = job.save(net, card)
+    try:
+        return _tell(job, net, card, saved)
+    except KeyboardInterrupt:
+        kept = "are complete" if saved else "are as they were"
+        raise Cancelled(f"Stopped at once; the weights in {args.weights} {kept}.", saved) from None
+
+
+def _tell(job: Job, net: Network, card: dict[str, Any], saved: bool) -> int:
+    """Print, and write what was asked for beside the weights, when these are safe; returns the exit code."""
+    args, say = job.args, job.say
     say("")
     for line in tests.text(card):
         print(line)
@@ -268,7 +290,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
     if args.json is not None:
         dataset.write_whole(args.json, (json.dumps(card, indent=1) + "\n").encode())
     if args.report is not None:
-        dataset.write_whole(args.report, report.html(net, poses, samples, card, job.history).encode())
+        dataset.write_whole(args.report, report.html(net, job.poses, job.samples, card, job.history).encode())
     code = 130 if stopped else 0 if all(test["passed"] for test in card["tests"]) else 1
     _progress(args.progress, {"done": True, "exit": code, "weights": str(args.weights), "saved": saved})
     return code
@@ -296,6 +318,7 @@ class Job:
         )
         self.history: tuple[tuple[float, float], ...] = ()
         self.stop_asked = False
+        self.said: set[str] = set()
 
     def train_and_test(self, parts: np.ndarray) -> tuple[dict[str, Any], Network]:
         """Train on one split and score its test part."""
@@ -369,30 +392,29 @@ class Job:
             for epoch in training.train(self.poses.skeleton, self.samples, parts, config, self.start, state):
                 if show:
                     self.say(_epoch_line(epoch, usage))
-                    _progress(args.progress, _epoch_record(epoch))
+                    self._go_on(partial(_progress, args.progress, _epoch_record(epoch)))
                 if keep:
                     self.history = epoch.state.history
                 cancelled = self.stop_asked or (args.cancel_file is not None and args.cancel_file.exists())
                 if keep and (cancelled or time.perf_counter() - saved_at > SAVE_EVERY):
                     saved_at = time.perf_counter()
-                    self._save_state(epoch.state, identity)
+                    self._go_on(partial(self._save_state, epoch.state, identity))
                 if cancelled:
                     self._interrupted(epoch, parts, config, keep)
-        assert epoch is not None
-        if keep:
-            self.state_path.unlink(missing_ok=True)
+        last = state if epoch is None else epoch.state  # None: it was stopped after its very last epoch
+        assert last is not None
         spent = time.process_time() - cpu
-        if show and epoch.ended:
+        if show and epoch is not None and epoch.ended:
             self.say(f"Early stop: no better validation figure for {config.patience} epochs.")
         train = {
             "seconds": time.perf_counter() - wall,
             "cpu_seconds": spent + earlier,
-            "epochs": epoch.number,
-            "best_epoch": epoch.best_epoch,
-            "best_validation_mm": epoch.best_value * 1000,
-            "samples_per_second": (epoch.state.step - first_step) * config.batch_size / max(spent, 1e-9),
+            "epochs": last.epoch,
+            "best_epoch": last.best_epoch,
+            "best_validation_mm": last.best_value * 1000,
+            "samples_per_second": (last.step - first_step) * config.batch_size / max(spent, 1e-9),
         }
-        net = training.finish(self.poses.skeleton, self.samples, parts, config, epoch.state, self.start)
+        net = training.finish(self.poses.skeleton, self.samples, parts, config, last, self.start)
         return net, train
 
     def save(self, net: Network, card: dict[str, Any]) -> bool:
@@ -402,10 +424,11 @@ class Job:
         figures = {k: card[k] for k in keys} | {"best_validation_mm": net.meta["best_validation_mm"]}
         net = replace(net, meta={**net.meta, "figures": figures})
         older = _older_value(path, net)
-        if older is not None and older < net.meta["best_validation_mm"]:
-            return False
-        network.save(path, net)
-        return True
+        better = older is None or older >= net.meta["best_validation_mm"]
+        if better:
+            network.save(path, net)
+        self.state_path.unlink(missing_ok=True)  # not before: if the disk is full, --resume saves the work
+        return better
 
     def complete(self, net: Network, parts: np.ndarray, kind: str, train: dict[str, Any]) -> Network:
         """The network with all that best.npy says beside its weights."""
@@ -434,12 +457,19 @@ class Job:
         return json.dumps({"config": config, "data": split}, sort_keys=True)
 
     def _save_state(self, state: training.State, identity: str) -> None:
-        import io
-
         buffer = io.BytesIO()
         text = np.frombuffer(identity.encode(), np.uint8)
         np.savez(buffer, identity=text, **training.pack(state))  # type: ignore[arg-type]
         dataset.write_whole(self.state_path, buffer.getvalue())
+
+    def _go_on(self, write: Callable[[], None]) -> None:
+        """Hours of training do not end because a file beside it cannot be written now; that is said once."""
+        try:
+            write()
+        except OSError as error:
+            if str(error) not in self.said:
+                print(f"standalone_trainer.py: {error}; the training goes on", file=sys.stderr, flush=True)
+            self.said.add(str(error))
 
     def _load_state(self, identity: str) -> training.State:
         path = self.state_path
@@ -475,7 +505,7 @@ class Job:
         if saved:
             network.save(self.args.weights, net)
         where = f"Best weights so far ({epoch.best_value * 1000:.1f} mm) are in {self.args.weights}." if saved else ""
-        how = "" if self.args.folds else " Go on with the same command and --resume."
+        how = "" if self.args.folds or not self.state_path.exists() else " Go on with the same command and --resume."
         raise Cancelled(f"Stopped after epoch {epoch.number}. {where}{how}", saved)
 
 
@@ -680,4 +710,6 @@ def _print(line: str) -> None:
 
 
 if __name__ == "__main__":
+    if _ours:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())

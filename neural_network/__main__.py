@@ -12,6 +12,7 @@ import io
 import json
 import math
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -23,6 +24,9 @@ if __name__ == "__main__":
     # Threads must be set before NumPy comes in. One is fastest at these sizes; whoever has set another number keeps it.
     for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
         os.environ.setdefault(_name, "1")
+    _ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if _ours:  # Ctrl-C before there is anything to keep ends at once and without a traceback
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import numpy as np
 
@@ -477,4 +481,6 @@ def _digits(value: float) -> str:
 
 
 if __name__ == "__main__":
+    if _ours:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())

@@ -339,6 +339,8 @@ def folds(poses: PoseSet, count: int, share: float = SPLIT_SHARE, seed: int = 0)
     Validation clips are the first of the next fold's, as many as ``share`` of the rest (at least one).
     """
     clips = len(poses.clip_names)
+    if not 0 < share < 0.5:
+        raise ValueError(f"share held out: expected a number between 0 and 0.5, got {share}")
     if not 2 <= count <= clips - 1:
         raise ValueError(f"folds: expected 2 to {clips - 1} folds for {clips} clips, got {count}")
     order = np.random.default_rng(seed).permutation(clips)

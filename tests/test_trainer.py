@@ -402,6 +402,43 @@ def test_stopping_beside_keeps_weights_and_figures(
     assert (records[-1]["exit"], records[-1]["saved"]) == (130, True)
 
 
+def test_ctrl_c_after_the_weights_were_saved_says_so(
+    trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(standalone_trainer.Job, "beside", interrupted)
+    code, out, err = trainer(*QUICK[:-1], "--progress", tmp_path / "progress")
+    assert (code, err) == (130, "")
+    assert f"the weights in {tmp_path / 'best.npy'} are complete" in out
+    assert json.loads((tmp_path / "progress").read_text().splitlines()[-1])["saved"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device that is always full")
+def test_a_progress_file_on_a_full_disk_does_not_end_the_training(trainer: Trainer, tmp_path: Path) -> None:
+    _, out, err = trainer(*QUICK, "--progress", "/dev/full")
+    assert err.count("No space left on device; the training goes on") == 1
+    assert "epoch    2/2" in out
+    assert network.load(tmp_path / "best.npy").meta["epochs"] == 2
+
+
+def test_a_training_whose_weights_cannot_be_saved_can_be_resumed(
+    trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, *_: Any) -> None:
+        raise OSError(f"cannot write {path}: No space left on device")
+
+    monkeypatch.setattr(standalone_trainer, "SAVE_EVERY", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(network, "save", full)
+        assert "No space left" in one_sentence(*trainer(*QUICK))
+    assert [p.name for p in tmp_path.iterdir()] == ["best.resume.npz"]
+    code, _, err = trainer(*QUICK, "--resume")
+    assert (code, err) == (1, "")
+    assert [p.name for p in tmp_path.iterdir()] == ["best.npy"]
+
+
 def test_nothing_to_resume_and_other_settings_are_said(
     trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

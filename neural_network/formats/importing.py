@@ -536,10 +536,9 @@ def _load_row(part: Path) -> Row | None:
             fields = json.loads(bytes(found["row"]))
             for name in found.files:  # every member is read once: a damaged part must not fail later
                 found[name].shape  # noqa: B018
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return Row(**{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()})
+    except Exception:  # zipfile, zlib and NumPy raise many kinds for damaged files; all mean to read the motion again
         return None
-    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
-    return Row(**values)
 
 
 def _rows(files: Sequence[Path], parts: Sequence[Path], options: Options, jobs: int) -> Iterator[tuple[Row, bool]]:
@@ -789,6 +788,8 @@ def _write(path: Path, pieces: Sequence[_Piece], rig: Skeleton, options: Options
                     for arrays in poses():
                         out.write(np.ascontiguousarray(arrays[which], "<f4").tobytes())
         os.replace(temporary, path)
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}; nothing was changed there") from None
     finally:
         temporary.unlink(missing_ok=True)
     return frames, len(lengths)
