@@ -624,6 +624,7 @@ def record(context: bpy.types.Context, ob: bpy.types.Object, now: float | None =
     fps = scene.render.fps / scene.render.fps_base
     moment = time.monotonic() if now is None else now
     state.record = Record(ob.name, scene.frame_current, moment, fps, scene.frame_current)
+    _sample(scene, moment)
     state.problem = ""
     _start_timer()
 

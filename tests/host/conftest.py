@@ -87,7 +87,7 @@ def empty(extension: ModuleType, tmp_path: Path) -> Iterator[ModuleType]:
     preferences = bpy.context.preferences.addons[EXTENSION].preferences
     preferences.folder = str(tmp_path / "user")
     yield bpy
-    preferences.folder = ""
+    bpy.context.preferences.addons[EXTENSION].preferences.folder = ""  # the test may have disabled and enabled it again
 
 
 @pytest.fixture

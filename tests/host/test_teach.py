@@ -342,6 +342,7 @@ def test_frames_of_the_timeline_are_recorded_where_it_plays(walker: Any) -> None
     import bpy
 
     scene = bpy.context.scene
+    scene.frame_set(3)
     bpy.ops.neural_ik.record()
     seen = {}
     for frame in range(3, 12):
