@@ -468,7 +468,8 @@ def _listening(layout: Any, asked: Any) -> None:
     server = state.server
     column.operator("neural_ik.listen_stop", icon="UNLINKED")
     where = "any computer" if state.everywhere else "this computer"
-    column.label(text=f"Port {server.port}, {where}, {server.clients()} clients")
+    count = server.clients()
+    column.label(text=f"Port {server.port}, {where}, {count} client{'' if count == 1 else 's'}")
     column.label(text=f"{server.frames} frames, {server.predictions} predictions, {server.solves} solves")
     for line in state.lines:
         column.label(text=line[:60])
