@@ -36,3 +36,7 @@ def test_escape_undo_another_file_and_disabling_leave_nothing_behind(zip_path: P
 def test_closing_blender_ends_the_training(zip_path: Path, tmp_path: Path) -> None:
     held("closing", zip_path, tmp_path)
     assert "standalone_trainer.py" in (tmp_path / "trainers.txt").read_text()
+
+
+def test_a_hand_is_dragged_and_every_way_back_works(zip_path: Path, tmp_path: Path) -> None:
+    held("dragging", zip_path, tmp_path)
