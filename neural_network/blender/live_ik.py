@@ -217,7 +217,7 @@ def start(
     remove_dead()
     context.view_layer.update()
     mode_before = ob.mode
-    if context.mode != "OBJECT" and bpy.ops.object.mode_set.poll():
+    if context.mode != "OBJECT" and _mode_can_change():
         bpy.ops.object.mode_set(mode="OBJECT")
     channels = runtime.snapshot(ob)
     collection: Any = bpy.data.collections.new(f"Neural IK {ob.name}")
@@ -321,10 +321,10 @@ def _add_targets(
         if role not in live_rig.LIMBS:
             continue
         upper, lower, end = limb(skeleton.parents, skeleton.rest_arm[:, :3, 3], effector)
-        row = np.array([*_hint_place(posed, upper, lower, end, skeleton.leg_length, skeleton.axes), 1.0, 0, 0, 0])
-        wanted.append(("HINT", role, row, "PLAIN_AXES", 0.6 * size))
+        place = np.array([*_hint_place(posed, upper, lower, end, skeleton.leg_length, skeleton.axes), 1.0, 0, 0, 0])
+        wanted.append(("HINT", role, place, "PLAIN_AXES", 0.6 * size))
     to_world = _from_rig(live, ob)
-    for kind, role, row, shape, extent in wanted:
+    for kind, role, seat, shape, extent in wanted:
         if (kind, role) in there:
             continue
         word = {"HINT": f" {live_rig.LIMBS.get(role, '')}"}.get(kind, "")
@@ -338,8 +338,13 @@ def _add_targets(
         is_foot = kind == "EFFECTOR" and names[roles(live).index(role)] in feet
         own.use = kind != "HINT" and (all_on or is_foot)
         collection.objects.link(target)
-        place_at(target, row, to_world)
+        place_at(target, seat, to_world)
         target.hide_viewport = kind == "HINT"
+
+
+def _mode_can_change() -> bool:
+    operator: Any = bpy.ops.object.mode_set
+    return bool(operator.poll())
 
 
 def roles(live: Live) -> list[str]:
@@ -389,7 +394,7 @@ def end(context: bpy.types.Context, collection: bpy.types.Collection, keep: bool
             other.select_set(False)
         ob.select_set(True)
         context.view_layer.objects.active = ob
-        if mode == "POSE" and bpy.ops.object.mode_set.poll():
+        if mode == "POSE" and _mode_can_change():
             bpy.ops.object.mode_set(mode="POSE")
     context.view_layer.update()
 
@@ -984,7 +989,6 @@ def _depsgraph_is_for_the_window(depsgraph: Any) -> bool:
     return depsgraph is None or depsgraph.mode == "VIEWPORT"
 
 
-@persistent
 def _after_update(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
     if not lives or _paused or not _depsgraph_is_for_the_window(depsgraph):
         return
@@ -1015,7 +1019,6 @@ def _renamed(live: Live) -> None:
         sync()
 
 
-@persistent
 def _before_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
     if not lives or _paused or not _depsgraph_is_for_the_window(depsgraph):
         return
@@ -1026,7 +1029,6 @@ def _before_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
             live.written = runtime.snapshot(ob)
 
 
-@persistent
 def _after_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
     if not lives or _paused or not _depsgraph_is_for_the_window(depsgraph):
         return
@@ -1041,13 +1043,11 @@ def _after_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
         update(live, scene, depsgraph, force=True, placed=placed)
 
 
-@persistent
 def _before_undo(*_: object) -> None:
     global _paused
     _paused = True
 
 
-@persistent
 def _after_undo(*_: object) -> None:
     global _paused
     _paused = False
@@ -1070,12 +1070,10 @@ def _catch_up() -> None:
         scene.frame_set(scene.frame_current, subframe=scene.frame_subframe)
 
 
-@persistent
 def _before_load(*_: object) -> None:
     lives.clear()
 
 
-@persistent
 def _after_load(*_: object) -> None:
     lives.clear()
     if not collections():
@@ -1083,10 +1081,10 @@ def _after_load(*_: object) -> None:
     bpy.context.view_layer.update()  # a file's targets have no places before
     sync(fresh=True, solved=False)
     for live in list(lives.values()):
-        update(live, bpy.context.scene, bpy.context.evaluated_depsgraph_get())
+        scene: Any = bpy.context.scene
+        update(live, scene, bpy.context.evaluated_depsgraph_get())
 
 
-@persistent
 def _before_render(*_: object) -> None:
     if lives:
         print("Neural IK: rendering while Live IK is on shows the action without it: Apply and key, or Bake, first")
@@ -1095,16 +1093,16 @@ def _before_render(*_: object) -> None:
 
 
 _HANDLERS = (
-    ("depsgraph_update_post", _after_update),
-    ("frame_change_pre", _before_frame),
-    ("frame_change_post", _after_frame),
-    ("undo_pre", _before_undo),
-    ("redo_pre", _before_undo),
-    ("undo_post", _after_undo),
-    ("redo_post", _after_undo),
-    ("load_pre", _before_load),
-    ("load_post", _after_load),
-    ("render_init", _before_render),
+    ("depsgraph_update_post", persistent(_after_update)),
+    ("frame_change_pre", persistent(_before_frame)),
+    ("frame_change_post", persistent(_after_frame)),
+    ("undo_pre", persistent(_before_undo)),
+    ("redo_pre", persistent(_before_undo)),
+    ("undo_post", persistent(_after_undo)),
+    ("redo_post", persistent(_after_undo)),
+    ("load_pre", persistent(_before_load)),
+    ("load_post", persistent(_after_load)),
+    ("render_init", persistent(_before_render)),
 )
 
 

@@ -239,11 +239,10 @@ def _in_mode(quaternions: np.ndarray, mode: Any) -> np.ndarray:
     if mode == "AXIS_ANGLE":
         found = [Quaternion(q).to_axis_angle() for q in quaternions.tolist()]
         return np.array([(angle, *axis) for axis, angle in found])
-    out, before = [], None
+    out: list[Any] = []
     for q in quaternions.tolist():
-        before = Quaternion(q).to_euler(mode) if before is None else Quaternion(q).to_euler(mode, before)
-        out.append(tuple(before))
-    return np.array(out)
+        out.append(Quaternion(q).to_euler(mode, out[-1]) if out else Quaternion(q).to_euler(mode))
+    return np.array([tuple(euler) for euler in out])
 
 
 def _replace(action: Any, slot: Any, path: str, values: np.ndarray, frames: np.ndarray, group: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import bpy
 
+from ..solver import REACHED
 from . import live_ik
 from .live_ik import Live
 from .panel import TAB, _paragraph
@@ -58,7 +59,7 @@ def _readouts(box: Any, live: Live, context: bpy.types.Context) -> None:
     missed = [
         f"{target.bone} {error * 1000:.0f} mm"
         for target, error in zip(live.targets, live.solution.error.tolist(), strict=False)
-        if target.use and error >= live_ik.REACHED
+        if target.use and error >= REACHED
     ]
     worst = float(live.solution.error.max()) * 1000
     if missed:
@@ -90,11 +91,11 @@ class NEURAL_IK_PT_live_targets(_Panel, bpy.types.Panel):
 
     def draw(self, context: bpy.types.Context) -> None:
         """One line a target; the active one in full."""
-        collection = live_ik.chosen(context)
+        collection: Any = live_ik.chosen(context)
         found = live_ik.target_objects(collection)
         column = self.layout.column(align=True)
         for (kind, role), ob in found.items():
-            own = ob.neural_ik_target
+            own: Any = ob.neural_ik_target  # type: ignore[attr-defined]
             row = column.row(align=True)
             row.prop(own, "use", text=f"{role} hint" if kind == "HINT" else role)
             if kind != "HINT" and own.use:

@@ -172,9 +172,9 @@ def own_quaternions(rig: Rig, channels: dict[str, np.ndarray], bones: list[int])
         mode: Any = rig.modes[bone]
         if mode == "AXIS_ANGLE":
             angle, *axis = channels["rotation_axis_angle"].reshape(-1, 4)[bone].tolist()
-            out[row] = Quaternion(axis, angle) if any(axis) else (1, 0, 0, 0)
+            out[row] = np.array(Quaternion(axis, angle) if any(axis) else (1, 0, 0, 0))
         elif mode != "QUATERNION":
-            out[row] = Euler(channels["rotation_euler"].reshape(-1, 3)[bone].tolist(), mode).to_quaternion()
+            out[row] = np.array(Euler(channels["rotation_euler"].reshape(-1, 3)[bone].tolist(), mode).to_quaternion())
     return out
 
 
