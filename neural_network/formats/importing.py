@@ -37,6 +37,7 @@ SUFFIXES = (".bvh", ".amc")
 BY_BLENDER = (".fbx", ".glb", ".gltf", ".blend", ".dae", ".usd", ".usda", ".usdc", ".abc")
 RIGS = ("own", "reference")
 EFFECTORS = ("LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head")
+MOST_FPS = 1000  # to resample to; above the fastest motion capture, and a slip of the key fills no memory
 _VERSION = 1  # of the parts on disk; raise it when reading or cleaning changes what comes out
 
 
@@ -128,6 +129,8 @@ def check(options: Options) -> None:
     for what, value in (("fps", options.fps), ("source fps", options.source_fps), ("unit", options.unit)):
         if value is not None and not (np.isfinite(value) and 0 < value < 1e6):
             raise ValueError(f"{what}: expected a positive number, got {value}")
+    if options.fps is not None and options.fps > MOST_FPS:
+        raise ValueError(f"fps: expected at most {MOST_FPS} frames a second, got {options.fps:g}")
     if options.skip < 0:
         raise ValueError(f"skip: expected 0 or more frames, got {options.skip}")
     if options.up_axis is not None and options.up_axis.upper() not in ("Y", "Z"):
@@ -533,10 +536,11 @@ def _load_row(part: Path) -> Row | None:
     """The row in a part from an earlier run, None where there is none or it is not whole."""
     try:
         with np.load(part, allow_pickle=False) as found:
-            fields = json.loads(bytes(found["row"]))
+            fields: dict[str, Any] = json.loads(bytes(found["row"]))
             for name in found.files:  # every member is read once: a damaged part must not fail later
                 found[name].shape  # noqa: B018
-        return Row(**{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()})
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+        return Row(**values)
     except Exception:  # zipfile, zlib and NumPy raise many kinds for damaged files; all mean to read the motion again
         return None
 
