@@ -386,7 +386,7 @@ def run_solve(args: argparse.Namespace) -> int:
     if ignored:
         print(f"note: {args.targets.name}: not used: {', '.join(ignored)}", file=sys.stderr)
     solution = solver.solve_batch(goals, args.steps, args.limits, True if args.free_root else None)
-    targets_file.save(args.output, solution)
+    targets_file.save(args.output, solution, solver.skeleton)
     asked = solution.error if goals.weights is None else solution.error[goals.weights > 0]
     far = (
         f"mean {asked.mean() * 1000:.3g} mm, p95 {np.percentile(asked, 95) * 1000:.3g} mm"
@@ -394,6 +394,10 @@ def run_solve(args: argparse.Namespace) -> int:
         else "none asked"
     )
     every = solution.reached.all(axis=1).mean() * 100
+    if asked.size and np.median(asked) > solver.skeleton.leg_length:
+        print(
+            "note: most targets lie more than a leg out of reach; are they metres, in armature space?", file=sys.stderr
+        )
     print(
         f"{args.output}: {len(solution.error)} poses in {solution.seconds:.2f} s, {args.steps} steps; "
         f"effector error {far}, {every:.1f} % with all targets within 1 mm"

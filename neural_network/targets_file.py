@@ -104,10 +104,13 @@ def goals_of_arrays(found: dict[str, np.ndarray], skeleton: Skeleton) -> Goals:
     return Goals(**made)
 
 
-def save(path: str | os.PathLike[str], solution: Solution) -> None:
+def save(path: str | os.PathLike[str], solution: Solution, skeleton: Skeleton) -> None:
     """Write what ``solve_batch`` found: whole or not at all, and the same bytes for the same poses."""
     buffer = io.BytesIO()
-    np.savez(buffer, rot=solution.rotations, root_pos=solution.root_pos, effector_error=solution.error)
+    names = np.array(skeleton.names)
+    np.savez(
+        buffer, bone_names=names, rot=solution.rotations, root_pos=solution.root_pos, effector_error=solution.error
+    )
     write_whole(path, buffer.getvalue())
 
 

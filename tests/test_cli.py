@@ -430,6 +430,6 @@ def test_targets_of_poses_are_those_that_the_poses_meet(poses: PoseSet, net: Net
         np.testing.assert_allclose(getattr(goals, name), array, atol=1e-9)
     solution = Solver(net).solve_batch(goals, 20)
     assert solution.error.max() < 1e-3
-    targets_file.save(tmp_path / "a.npz", solution)
-    targets_file.save(tmp_path / "b.npz", solution)
+    targets_file.save(tmp_path / "a.npz", solution, net.skeleton)
+    targets_file.save(tmp_path / "b.npz", solution, net.skeleton)
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
