@@ -213,7 +213,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         _keep_apart(args)
-    except ValueError as error:  # said here alone: the file for the progress may be the very one to be kept
+    except (ValueError, OSError) as error:  # said here alone: the file for the progress may be the very one to be kept
         print(f"standalone_trainer.py: {error}", file=sys.stderr, flush=True)
         return 2
     try:

@@ -278,7 +278,15 @@ def test_roles_can_be_given_by_hand_and_what_they_name_must_exist(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "options", [Options(rig="x"), Options(fps=0), Options(fps=float("nan")), Options(skip=-1), Options(unit=-1)]
+    "options",
+    [
+        Options(rig="x"),
+        Options(fps=0),
+        Options(fps=float("nan")),
+        Options(fps=99999),
+        Options(skip=-1),
+        Options(unit=-1),
+    ],
 )
 def test_options_that_make_no_sense_are_refused(tmp_path: Path, options: Options) -> None:
     with pytest.raises(ValueError, match="expected"):

@@ -323,6 +323,12 @@ def test_a_damaged_file_is_told_and_learning_starts_anew(start, clock, tmp_path:
     assert not client.answer["found"]
 
 
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_does_not_exist_is_refused(port: int) -> None:
+    with pytest.raises(ValueError, match="port: expected 0 to 65535"):
+        Server(port=port)
+
+
 def test_beyond_this_computer_a_long_token_is_needed() -> None:
     for token in (None, "short"):
         with pytest.raises(ValueError, match="token of at least 16"):

@@ -512,6 +512,10 @@ def test_no_flag_writes_over_the_poses(flag: str, trainer: Trainer, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_name_that_no_disk_can_hold_is_refused(trainer: Trainer, tmp_path: Path) -> None:
+    one_sentence(*trainer(*QUICK, "--weights", tmp_path / ("long" * 80 + ".npy")))
+
+
 def test_only_an_empty_file_counts_as_an_old_cancel_file(trainer: Trainer, tmp_path: Path) -> None:
     (tmp_path / "diary").write_text("mine")
     assert "an empty file" in one_sentence(*trainer(*QUICK, "--cancel-file", tmp_path / "diary"))

@@ -143,6 +143,8 @@ class Server:
             raise ValueError(
                 f"{host}: expected a token of at least {LEAST_TOKEN} characters for an address beyond this computer"
             )
+        if not 0 <= port <= 65535:
+            raise ValueError(f"port: expected 0 to 65535, got {port}")
         if token is not None and not token:
             raise ValueError("token: expected at least one character, got an empty one; leave it out for none")
         self.token, self.folder, self.body = token, folder, body
