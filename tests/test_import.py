@@ -188,11 +188,26 @@ def test_a_fault_of_the_program_costs_its_file_only(tmp_path: Path, monkeypatch:
         [folder_of(tmp_path, "01_mixed_rotation_orders.bvh", "13_crlf_tabs_trailing_blanks.bvh")]
     )
     sound = importing.own_poses
-    monkeypatch.setattr(importing, "own_poses", lambda clip: sound(clip) if clip.name.startswith("13") else {}["x"])
+    monkeypatch.setattr(
+        importing, "own_poses", lambda clip, *more: sound(clip, *more) if clip.name.startswith("13") else {}["x"]
+    )
     rows, written = imported(files, tmp_path / "out.npz")
     assert [row.read for row in rows] == [False, True]
     assert "KeyError" in rows[0].reason
     assert written[0].clips == 1
+
+
+def test_a_full_disk_is_said_with_the_place_and_leaves_no_half_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    files = importing.find_files([folder_of(tmp_path, "13_crlf_tabs_trailing_blanks.bvh")])
+    monkeypatch.setattr(importing.np, "savez", full)
+    with pytest.raises(OSError, match=r"cannot write .*out.npz.parts: No space left on device; choose another place"):
+        imported(files, tmp_path / "out.npz")
+    assert list((tmp_path / ".out.npz.parts").iterdir()) == []
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows file names are always text")

@@ -398,9 +398,13 @@ def import_file(path: Path, options: Options, part: Path) -> Row:
         row, arrays = Row(str(path), False, reason=reason), {}
     members: dict[str, Any] = {"row": np.frombuffer(json.dumps(asdict(row)).encode(), np.uint8), **arrays}
     temporary = part.with_suffix(".new")
-    with open(temporary, "wb") as out:
-        np.savez(out, **members)
-    os.replace(temporary, part)
+    try:
+        with open(temporary, "wb") as out:
+            np.savez(out, **members)
+        os.replace(temporary, part)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(f"cannot write {part.parent}: {error.strerror or error}; choose another place") from None
     return row
 
 
