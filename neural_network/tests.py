@@ -461,7 +461,9 @@ def table(card: dict[str, Any]) -> list[str]:
     lines.append(_row("network + 3 exact steps", card["refined"]) + f"   {share:.1f} % with all targets within 1 mm")
     lines.append(_row("network, ground/phase/task zeroed", card["without_context"]))
     lines += [_row(label, card["baselines"][name]) for name, label in ROWS]
-    lines.append("Exact steps reach the targets from any start; joints and rotation say whether the body then moves as it did.")
+    lines.append(
+        "Exact steps reach the targets from any start; joints and rotation say whether the body then moves as it did."
+    )
     if "targets" in card:
         lines += ["", "Fewer targets given, after 3 steps, beside the plain answers (Hips given to these):"]
         for name, figures in card["targets"].items():
