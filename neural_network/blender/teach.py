@@ -241,7 +241,7 @@ def teach(
                 replay.observe(shape, trainee, given, wanted, rng)
                 if sweep == 0:
                     first.append(trainee.error)
-                trainee.train(FRAME_STEPS, FRAME_SECONDS)
+                trainee.train(FRAME_STEPS, FRAME_SECONDS, time.thread_time)  # a busy machine learns as much
                 lesson.watch()
                 done += 1
                 if done % 4 == 0:
@@ -620,7 +620,7 @@ def record(context: bpy.types.Context, ob: bpy.types.Object, now: float | None =
         raise ValueError(f"{state.record.ob} is being recorded already: Stop Recording first")
     if ob.pose is None:
         raise ValueError(f"{ob.name} has no bones")
-    scene = context.scene
+    scene: Any = context.scene
     fps = scene.render.fps / scene.render.fps_base
     moment = time.monotonic() if now is None else now
     state.record = Record(ob.name, scene.frame_current, moment, fps, scene.frame_current)
