@@ -48,6 +48,7 @@ from neural_network.context import LAYOUTS, Samples, prepare
 from neural_network.dataset import TEST, TRAIN, VALIDATION, PoseSet
 from neural_network.network import Network
 
+ONE_PRESS = 0.5  # [s] a second interrupt within this is the same key press, passed on by the program that started us
 SAVE_EVERY = 20.0  # [s] between saves of the state to resume from
 NO_BOUND = 1_000_000  # epochs, where the time limit ends the training
 BESIDE_SHARE = 0.4  # of the epochs go into the second network that shows what another split says
@@ -61,13 +62,20 @@ class Cancelled(Exception):
         self.saved = saved
 
 
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Names the defaults there are; "None" and "False" say nothing."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default is None or action.default is False else super()._get_help_string(action)
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     d = Training()
     out = argparse.ArgumentParser(
         prog="standalone_trainer.py",
         description="Train a network for full-body inverse kinematics on extracted poses, then test it on motion it never saw.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_Help,
         epilog="Exit codes: 0 trained and all tests pass, 1 trained and a test fails, 2 bad input, 130 stopped.",
     )
     files = out.add_argument_group("files")
@@ -344,6 +352,11 @@ class Job:
             assert holdout is not None
             self.say(f"Fold {i + 1}: {holdout.effector.mean() * 1000:.1f} mm mean effector error on its test clips")
         card = tests.figures(measured, self.poses, "clip")
+        card["folds"] = [m.errors["holdout"].figures() for m in measured if m.errors["holdout"] is not None]
+        means = ", ".join(f"{fold['effector_mm']['mean']:.1f}" for fold in card["folds"])
+        self.say(
+            f"Mean effector error of the folds: {means} mm. A test's score below is that of the fold that did worst."
+        )
         self.say("\nFit on all clips, for the weights")
         try:
             parts = dataset.split(self.poses, "block", 0.05, self.args.seed)
@@ -515,6 +528,7 @@ class _CtrlC:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.before: Any = None
+        self.asked_at = 0.0
 
     def __enter__(self) -> None:
         try:
@@ -524,8 +538,10 @@ class _CtrlC:
 
     def _asked(self, number: int, frame: Any) -> None:
         if self.job.stop_asked:
+            if time.monotonic() - self.asked_at < ONE_PRESS:
+                return
             raise KeyboardInterrupt
-        self.job.stop_asked = True
+        self.job.stop_asked, self.asked_at = True, time.monotonic()
         self.job.say("Stopping after this epoch (Ctrl-C again: at once) ...")
 
     def __exit__(self, *_: object) -> None:
@@ -614,10 +630,11 @@ def _epoch_record(epoch: training.Epoch) -> dict[str, Any]:
 def _closing(say: Callable[[str], None], job: Job, card: dict[str, Any], args: argparse.Namespace, saved: bool) -> None:
     train = card["train"]
     say("")
-    say(
-        f"Best validation figure at epoch {train['best_epoch']:.0f} of {train['epochs']:.0f}; "
-        f"{train['cpu_seconds']:.1f} CPU s, {train['samples_per_second']:.0f} samples/s"
-    )
+    spent = f"{train['cpu_seconds']:.1f} CPU s, {train['samples_per_second']:.0f} samples/s"
+    if args.folds:
+        say(f"{args.folds} trainings and {train['epochs']:.0f} epochs in all; {spent}")
+    else:
+        say(f"Best validation figure at epoch {train['best_epoch']} of {train['epochs']}; {spent}")
     if saved:
         say(f"Weights: {args.weights}")
         say("In Blender: 3D View, sidebar, tab Neural IK, Load Weights; then Run Tests or Live IK.")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How long Live IK takes in Blender: an update, five characters, a bake, a thousand starts.
 
-``python tools/bench_live.py [WEIGHTS]`` with the module bpy, or ``blender -b --python tools/bench_live.py``. Times are taken in the
+``python -m tools.bench_live [WEIGHTS]``, from the root of the repository, where ``bpy`` can be imported. Times are taken in the
 handler itself. Other work on the machine makes them longer: the least one is printed beside the median.
 """
 
@@ -16,9 +16,6 @@ from typing import Any
 
 os.environ.setdefault("BLENDER_USER_RESOURCES", tempfile.mkdtemp(prefix="neural_ik_"))
 import bpy
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 import numpy as np
 
 from neural_network import blender, network

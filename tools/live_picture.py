@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Make docs/pictures/live_ik.webp again: a hand goes round, the body follows; no window needed.
 
-``blender -b --factory-startup --python tools/live_picture.py [-- WEIGHTS]``, with ImageMagick. Blender's Workbench draws.
+``python -m tools.live_picture [WEIGHTS]``, from the root of the repository, where ``bpy`` can be imported, with ImageMagick.
+Blender's Workbench draws.
 """
 
 from __future__ import annotations
@@ -17,9 +18,6 @@ from typing import Any
 
 os.environ.setdefault("BLENDER_USER_RESOURCES", tempfile.mkdtemp(prefix="neural_ik_"))
 import bpy
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from mathutils import Vector
 
 from neural_network import blender, network
