@@ -3,14 +3,16 @@
 
 For a single pose NumPy's calls cost more than its arithmetic, so this room does in few calls what the batched one does in
 many: joints are walked by doubling (parent, grandparent, ...) in three products, the Jacobian stands in one array made
-beforehand, and matrix-vector products go through einsum, which is fast in every build of NumPy, with BLAS or without.
+beforehand, and in a NumPy without BLAS matrix-vector products go through einsum, which is fast there too.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 
@@ -222,6 +224,22 @@ def refine_one(
     return turns, pose, shift
 
 
+@cache
+def _has_blas() -> bool:
+    """Whether this NumPy multiplies matrices well; a build without BLAS takes ten times as long as einsum for the same."""
+    x, weights = np.ones(256, np.float32), np.ones((256, 256), np.float32)
+
+    def least(product: Callable[..., np.ndarray]) -> float:
+        spent = []
+        for _ in range(5):
+            began = time.perf_counter()
+            product()
+            spent.append(time.perf_counter() - began)
+        return min(spent)
+
+    return least(partial(np.matmul, x, weights)) < 3 * least(partial(np.einsum, "i,ij->j", x, weights))
+
+
 def _square(vectors: np.ndarray) -> float:
     return float(np.vdot(vectors, vectors))
 
@@ -321,6 +339,7 @@ class Machine:
         self.plans = {free: plan(rig, free) for free in (False, True)}
         self.stack = layers(net.parameters, sizes(rig, net.layout, net.hidden))
         self.scale = (1 / net.deviation).astype(np.float32)
+        self.product = np.matmul if _has_blas() else partial(np.einsum, "i,ij->j")
         bones = list(rig.effectors)
         self.bones = np.array(bones)
         self.feet = [bones.index(f) for f in rig.feet]
@@ -348,14 +367,15 @@ class Machine:
         self.home = (front @ spin).astype(np.float32)
 
     def network(self, inputs: np.ndarray) -> np.ndarray:
-        """Inputs (I) to outputs (O): matrix-vector products by einsum, within twice of the best in every build of NumPy."""
+        """Inputs (I) to outputs (O)."""
+        product = self.product
         x = (inputs - self.net.mean) * self.scale
         for weights, bias in self.stack[:-1]:
-            x = np.einsum("i,ij->j", x, weights)
+            x = product(x, weights)
             x += bias
             np.tanh(x, out=x)
         weights, bias = self.stack[-1]
-        return np.einsum("i,ij->j", x, weights) + bias
+        return product(x, weights) + bias
 
     def solve(
         self,
