@@ -314,7 +314,7 @@ def test_after_ctrl_c_it_goes_on_to_the_very_same_result(data: Path, tmp_path: P
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT that can be sent to one process")
 def test_a_second_ctrl_c_stops_at_once(data: Path, tmp_path: Path) -> None:
     process = start_trainer(
-        "--data", data, "--epochs", "5", "--augment", "5000", "--weights", tmp_path / "best.npy", "--hidden", "8"
+        "--data", data, "--epochs", "5", "--augment", "50000", "--weights", tmp_path / "best.npy", "--hidden", "8"
     )
     assert process.stdout is not None
     for line in process.stdout:
