@@ -446,7 +446,7 @@ def test_a_machine_path_and_a_registry_are_seen() -> None:
     dot = "."  # or this file would hold what it forbids
     bad = [f"/{'root'}/{dot}cache", f"see /{'work'}/main", f"https://pypi{dot}org/simple", f"C:\\{'Users'}\\me"]
     assert [len(list(machine_faults(line, "x"))) for line in bad] == [1] * len(bad)
-    assert not list(machine_faults("the frame/work/of art, ../shared/mocap, /usr/bin/env bash, /tmp", "x"))
+    assert not list(machine_faults("the frame/" + "work/of art, ../shared/mocap, /usr/bin/env bash, /tmp", "x"))
 
 
 def test_a_missing_licence_line_is_seen() -> None:
