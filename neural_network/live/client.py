@@ -53,6 +53,7 @@ class Client:
         self._hello, self._token, self._nonce = hello, token, secrets.token_bytes(NONCE)
         self._inbox, self._outbox, self._later, self._sequence = bytearray(), bytearray(), bytearray(), 0
         self._theirs = b""
+        self._unread: list[Message] = []
         self.answer: dict[str, Any] | None = None
         self.socket = socket.create_connection((host, port), timeout=5)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -85,7 +86,8 @@ class Client:
             data = self.socket.recv(65536)
             ended = not data
             self._inbox += data
-        out = [m for m in messages(self._inbox, _LIMITS) if not self._meet(m)]
+        out = self._unread + [m for m in messages(self._inbox, _LIMITS) if not self._meet(m)]
+        self._unread = []
         if ended and not out:
             raise ConnectionResetError("the server closed the connection")
         if self.answer is not None:  # before the handshake is answered, nothing else may be sent
@@ -97,14 +99,19 @@ class Client:
         return out
 
     def wait(self, kind: int, seconds: float = 5.0) -> Message:
-        """Poll until a message of this type has come; TimeoutError after ``seconds``, ValueError for an error message."""
+        """Poll until a message of this type has come; what came after it is left for the next ``poll``.
+
+        Raises TimeoutError after ``seconds``, ValueError for an error message.
+        """
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
-            for message in self.poll():
-                if message.type == ERROR and kind != ERROR:
-                    raise ValueError(read_json(message.payload).get("text", "the server refused"))
+            for i, message in enumerate(came := self.poll()):
+                if message.type in (kind, ERROR):
+                    self._unread = came[i + 1 :]
                 if message.type == kind:
                     return message
+                if message.type == ERROR:
+                    raise ValueError(read_json(message.payload).get("text", "the server refused"))
             time.sleep(0.0005)
         raise TimeoutError(f"expected a message of type {kind} within {seconds:g} s")
 
