@@ -21,7 +21,7 @@ from mathutils import Matrix, Quaternion, Vector
 
 from ..network import Network
 from ..solver import Goals, Solution
-from . import live_ik, live_rig, runtime
+from . import live_ik, live_pose, live_rig, live_state, live_targets, runtime
 
 
 class Body:
@@ -36,8 +36,8 @@ class Body:
         rig = live_rig.usable(ob, net)
         self.name = ob.name
         now = runtime.snapshot(ob)
-        self._live = live_ik.worked_out("", ob, rig, net, now, {name: values.copy() for name, values in now.items()})
-        self.effectors = tuple(live_ik.roles(self._live))
+        self._live = live_state.worked_out("", ob, rig, net, now, {name: values.copy() for name, values in now.items()})
+        self.effectors = tuple(live_state.roles(self._live))
         count = len(self.effectors)
         self._rows = self._live.base_rows.copy()
         self._weights = np.zeros(count)
@@ -92,7 +92,7 @@ class Body:
         """Take the pose that the bones have now, an animation's for instance, as the one to move from."""
         ob = self.object
         self._live.base = runtime.snapshot(ob)
-        live_ik.anchor(self._live, ob)
+        live_state.anchor(self._live, ob)
         if self._free_root:
             self._rows[-1] = self._live.base_rows[-1]
 
@@ -107,7 +107,7 @@ class Body:
             used[:, :3],
             rows[count, :3],
             np.array(turn.to_exponential_map()),
-            live_ik.turned(live, used[:, 3:]),
+            live_state.turned(live, used[:, 3:]),
             weights=self._weights,
             orientation_weights=self._turn_weights,
             phase=phase,
@@ -115,7 +115,7 @@ class Body:
         )
         self.solution = live.session.solve(live.goals, live_ik.STEPS, False, self._free_root)
         if write:
-            live_ik.write(ob, live.rig, self.solution.quaternions, self.solution.root_pos, plain=live.plain)
+            live_pose.write(ob, live.rig, self.solution.quaternions, self.solution.root_pos, plain=live.plain)
         return self.solution
 
     def release(self) -> None:
@@ -131,7 +131,7 @@ class Body:
 
     def _put(self, row: int, position: Sequence[float], rotation: Sequence[float] | None) -> None:
         turn = Quaternion(rotation) if rotation is not None else Quaternion()
-        matrix = live_ik.to_rig(self._live, self.object) @ Matrix.LocRotScale(Vector(position), turn, None)
+        matrix = live_targets.to_rig(self._live, self.object) @ Matrix.LocRotScale(Vector(position), turn, None)
         self._rows[row, :3] = matrix.translation
         if rotation is not None:
             self._rows[row, 3:] = matrix.to_quaternion()

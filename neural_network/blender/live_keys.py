@@ -13,9 +13,9 @@ import numpy as np
 from .. import rotations
 from ..config import GROUND
 from . import actions as blender_actions
-from . import live_ik, live_rig, runtime
+from . import live_ik, live_pose, live_rig, live_state, runtime
 from .data import Progress
-from .live_ik import Live
+from .live_state import Live, settings_of
 from .rig import Rig
 
 _KINDS = {  # what Blender's own keying sets key of a bone
@@ -127,7 +127,7 @@ def bake(
     if step < 1:
         raise ValueError(f"step: expected a whole number of frames from 1 on, got {step}")
     live = live_ik.live_of(collection)
-    ob: Any = _settings(collection).armature
+    ob: Any = settings_of(collection).armature
     if live is None or ob is None:
         raise ValueError("nothing to bake: start Live IK first")
     frames = list(range(first, last + 1, step))
@@ -159,10 +159,6 @@ def bake(
     return _skate(live, feet)
 
 
-def _settings(collection: Any) -> Any:
-    return collection.neural_ik_live
-
-
 def _take_off_meshes(scene: Any, ob: bpy.types.Object) -> list[tuple[str, str]]:
     """Skinning is most of a frame's time, and no frame is shown."""
     hidden = []
@@ -178,7 +174,7 @@ def _feet(live: Live, ob: bpy.types.Object, channels: dict[str, np.ndarray]) -> 
     """(feet, 2, 3) ankles and toes [m, core axes]."""
     skeleton = live.rig.skeleton
     rot, root = live_rig.pose_of(ob, live.rig, channels)
-    posed = live_ik.pose_matrices(live, rotations.matrix_from_axis_angle(rot), root)
+    posed = live_state.pose_matrices(live, rotations.matrix_from_axis_angle(rot), root)
     bones = [[f, t] for f, t in zip(skeleton.feet, skeleton.toes, strict=True)]
     return posed[np.array(bones, int), :3, 3] @ skeleton.axes.T
 
@@ -214,7 +210,9 @@ def _write(ob: Any, live: Live, frames: np.ndarray, rows: np.ndarray, roots: np.
             slot = action.slots[list(old.slots).index(slot)] if slot is not None else None
     if action is None or (blender_actions.SLOTTED and slot is None):
         action, slot = blender_actions.new(f"{ob.name} Live IK", ob.name)
-    mask = live_ik.selected(ob, live.rig) if live_ik.collection_settings(live).selected_only else None
+    mask = (
+        live_pose.selected(ob, live.rig) if settings_of(bpy.data.collections[live.collection]).selected_only else None
+    )
     for j, bone in enumerate(live.rig.index.tolist()):
         if mask is not None and not mask[j]:
             continue

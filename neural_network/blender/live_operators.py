@@ -12,15 +12,12 @@ from bpy.props import BoolProperty, EnumProperty, IntProperty, StringProperty
 
 from .. import rotations
 from ..training import mirrored_bones
-from . import jobs, live_ik, live_keys, live_rig, rig, runtime
+from . import jobs, live_ik, live_keys, live_pose, live_rig, live_targets, rig, runtime
 from .data import Progress
+from .live_state import settings_of
 from .operators import _Button
 
 NOTHING_LIVE = "Live IK is not on: press Live IK first"
-
-
-def _settings(collection: Any) -> Any:
-    return collection.neural_ik_live
 
 
 class _Living(_Button):
@@ -62,7 +59,7 @@ class NEURAL_IK_OT_live_start(_Button, bpy.types.Operator):
             ob = rig.find(context)
         except ValueError as error:
             chosen = live_ik.chosen(context)
-            return f"{_settings(chosen).armature.name} is live already" if chosen is not None else str(error)
+            return f"{settings_of(chosen).armature.name} is live already" if chosen is not None else str(error)
         return f"{ob.name} is live already: Apply or Cancel first" if live_ik.collection_of(ob) is not None else ""
 
     def execute(self, context: bpy.types.Context) -> set[str]:
@@ -91,7 +88,7 @@ class NEURAL_IK_OT_live_apply(_Living, bpy.types.Operator):
         """Keep the pose."""
         collection = live_ik.chosen(context)
         assert collection is not None  # see why_not
-        ob, live = _settings(collection).armature, live_ik.live_of(collection)
+        ob, live = settings_of(collection).armature, live_ik.live_of(collection)
         keyed = ""
         if context.scene.tool_settings.use_keyframe_insert_auto and live is not None:
             keyed = f", {live_keys.key(context, ob, live.rig, _mask(collection, live))} channels keyed"
@@ -140,7 +137,7 @@ class NEURAL_IK_OT_live_key(_Living, bpy.types.Operator):
         if live is None:
             self.report({"ERROR"}, "this character cannot be solved any more: Cancel, and start again")
             return {"CANCELLED"}
-        ob = _settings(collection).armature
+        ob = settings_of(collection).armature
         try:
             done = live_keys.key(context, ob, live.rig, _mask(collection, live))
         except (RuntimeError, TypeError) as error:  # what Blender says of a keying set whose paths lead nowhere
@@ -193,7 +190,7 @@ class NEURAL_IK_OT_live_bake(jobs.Pumped, _Living, bpy.types.Operator):
         elif collection is not None:
             live = live_ik.live_of(collection)
             if live is not None:
-                live_ik.rebase(live, collection, _settings(collection).armature, also_before=True)
+                live_ik.rebase(live, collection, settings_of(collection).armature, also_before=True)
         if not result.frames:
             return "Baked; no foot stood on the floor"
         before, after = result.before * 1000, result.after * 1000
@@ -211,13 +208,13 @@ class NEURAL_IK_OT_live_reset(_Living, bpy.types.Operator):
         """Put them back."""
         collection = live_ik.chosen(context)
         assert collection is not None  # see why_not
-        live, ob = live_ik.live_of(collection), _settings(collection).armature
+        live, ob = live_ik.live_of(collection), settings_of(collection).armature
         if live is None:
             self.report({"ERROR"}, "this character cannot be solved any more: Cancel, and start again")
             return {"CANCELLED"}
-        live_ik._add_targets(context, collection, live, ob)
-        live_ik.refresh(live, collection)
-        live_ik.put_back_targets(live, ob)
+        live_targets.add_targets(context, collection, live, ob)
+        live_targets.refresh(live, collection)
+        live_targets.put_back_targets(live, ob)
         live.seen = None
         live.dirty = True
         context.view_layer.update()
@@ -244,7 +241,7 @@ class NEURAL_IK_OT_live_flip(_Living, bpy.types.Operator):
         """Flip, and go on from there."""
         collection = live_ik.chosen(context)
         assert collection is not None  # see why_not
-        live, ob = live_ik.live_of(collection), _settings(collection).armature
+        live, ob = live_ik.live_of(collection), settings_of(collection).armature
         if live is None:
             self.report({"ERROR"}, "this character cannot be solved any more: Cancel, and start again")
             return {"CANCELLED"}
@@ -260,11 +257,11 @@ class NEURAL_IK_OT_live_flip(_Living, bpy.types.Operator):
             other = np.array([name.startswith(taken) for name in names])
             mirrored, place = np.where(other[:, None], mirrored, core), root
         flipped = rotations.quaternion_from_axis_angle(skeleton.from_core(mirrored))
-        live_ik.write(ob, live.rig, flipped, place, plain=live.plain)
+        live_pose.write(ob, live.rig, flipped, place, plain=live.plain)
         live_ik.rebase(live, collection, ob, also_before=False)
-        live_ik.put_back_targets(live, ob)
+        live_targets.put_back_targets(live, ob)
         context.view_layer.update()
-        live_ik.take_as_they_are(live, ob)
+        live_targets.take_as_they_are(live, ob)
         return {"FINISHED"}
 
 
@@ -282,7 +279,7 @@ class NEURAL_IK_OT_live_jump(_Living, bpy.types.Operator):
         """Jump."""
         collection = live_ik.chosen(context)
         assert collection is not None  # see why_not
-        live, ob = live_ik.live_of(collection), _settings(collection).armature
+        live, ob = live_ik.live_of(collection), settings_of(collection).armature
         why = live_ik.explain(live) if live is not None else None
         if why is None or not why.clip:
             self.report({"WARNING"}, "nothing to show: move a target first, with weights that remember their frames")
@@ -305,8 +302,8 @@ class NEURAL_IK_OT_live_jump(_Living, bpy.types.Operator):
 
 
 def _mask(collection: Any, live: live_ik.Live) -> np.ndarray | None:
-    settings = _settings(collection)
-    return live_ik.selected(settings.armature, live.rig) if settings.selected_only else None
+    settings = settings_of(collection)
+    return live_pose.selected(settings.armature, live.rig) if settings.selected_only else None
 
 
 _classes = (

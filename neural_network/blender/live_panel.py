@@ -10,8 +10,10 @@ import bpy
 
 from ..solver import REACHED
 from . import live_ik
-from .live_ik import Live
+from .live_state import Live, settings_of
 from .panel import TAB, _paragraph
+
+FAR_OFF = 1.5  # on the out-of-range meter: the warning
 
 
 class _Panel:
@@ -70,8 +72,8 @@ def _readouts(box: Any, live: Live, context: bpy.types.Context) -> None:
     why = live_ik.explain(live)
     if why is None or math.isnan(why.out_of_range):
         return
-    box.progress(factor=min(why.out_of_range / (2 * live_ik.FAR_OFF), 1.0), text=f"Unusual: {why.out_of_range:.1f}")
-    if why.out_of_range > live_ik.FAR_OFF:
+    box.progress(factor=min(why.out_of_range / (2 * FAR_OFF), 1.0), text=f"Unusual: {why.out_of_range:.1f}")
+    if why.out_of_range > FAR_OFF:
         _paragraph(box, "Far from everything learned: the pose may look odd", context, "ERROR")
     row = box.row(align=True)
     row.label(text=f"as {why.clip}, {why.frame}", icon="ACTION")
@@ -122,7 +124,7 @@ class NEURAL_IK_PT_live_settings(_Panel, bpy.types.Panel):
 
     def draw(self, context: bpy.types.Context) -> None:
         """All of it."""
-        settings = live_ik._settings(live_ik.chosen(context))
+        settings = settings_of(live_ik.chosen(context))
         layout = self.layout
         layout.use_property_split = True
         layout.use_property_decorate = False

@@ -18,9 +18,9 @@ _TASK_ITEMS = [(task, task.capitalize(), f"The motion is: {task}") for task in T
 
 def _changed(self: Any, context: bpy.types.Context | None) -> None:
     """Have Blender update, so that the body is solved anew."""
-    from . import live_ik
+    from . import live_state
 
-    live_ik.changed(self.id_data)
+    live_state.changed(self.id_data)
 
 
 def _is_armature(self: Any, ob: bpy.types.Object) -> bool:
