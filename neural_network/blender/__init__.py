@@ -17,12 +17,18 @@ def register(package: str) -> None:
         operators,
         panel,
         properties,
+        role_operators,
+        role_overlay,
+        role_panel,
+        role_properties,
         teach,
         teach_panel,
     )
 
     memory.start(package)
     for module in (properties, live_properties, curve, operators, live_operators, panel, live_panel, teach_panel):
+        module.register()
+    for module in (role_properties, role_operators, role_panel, role_overlay):
         module.register()
     jobs.register()
     live_ik.register()
@@ -42,6 +48,10 @@ def unregister() -> None:
         operators,
         panel,
         properties,
+        role_operators,
+        role_overlay,
+        role_panel,
+        role_properties,
         teach,
         teach_panel,
     )
@@ -49,6 +59,8 @@ def unregister() -> None:
     teach.unregister()
     jobs.unregister()
     live_ik.unregister()
+    for module in (role_overlay, role_panel, role_operators, role_properties):
+        module.unregister()
     for module in (teach_panel, live_panel, panel, live_operators, operators, curve, live_properties, properties):
         module.unregister()
     memory.forget()

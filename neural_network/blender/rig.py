@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import reference_rig
 from .. import skeleton as skeletons
-from ..formats import roles
+from ..formats import role_edits, roles
 from ..skeleton import Skeleton
 
 SAME = 1e-3  # [m] a rest pose this near to the reference rig's is the reference rig
@@ -105,14 +105,12 @@ def read(ob: bpy.types.Object) -> Rig:
     turn, unit = placement(ob)
     bones = ob.pose.bones
     names = tuple(pb.name for pb in bones)
-    place = {name: i for i, name in enumerate(names)}
-    parents = np.array([place[pb.parent.name] if pb.parent else -1 for pb in bones])
+    parents = parents_of(ob)
     rest = np.array([pb.bone.matrix_local for pb in bones], np.float64)
-    tails = np.array([pb.bone.tail_local for pb in bones], np.float64)
     rest_m = rest.copy()
     rest_m[:, :3, :3] = turn @ rest[:, :3, :3]
     rest_m[:, :3, 3] = rest[:, :3, 3] @ turn.T * unit
-    chosen, notes = _controlled(ob, names, parents, rest_m[:, :3, 3], tails @ turn.T * unit)
+    chosen, notes = _controlled(ob, names, parents)
     index = np.array(sorted(chosen.values()))
     own_parents = np.full(len(index), -1)
     for j, bone in enumerate(index):
@@ -165,24 +163,51 @@ def _plain(bone: bpy.types.Bone) -> bool:
     return bone.use_inherit_rotation and bone.use_local_location and bone.inherit_scale != "NONE_LEGACY"
 
 
-def _controlled(
-    ob: bpy.types.Object, names: tuple[str, ...], parents: np.ndarray, heads: np.ndarray, tails: np.ndarray
-) -> tuple[dict[str, int], list[str]]:
-    """Role -> bone, by the reference rig's own names where all are there, else as the roles are found."""
-    notes: list[str] = []
-    chosen: dict[str, int] = {}
+def parents_of(ob: bpy.types.Object) -> np.ndarray:
+    """(N) int: the parent of every pose bone, in Blender's order; -1 for those without."""
+    place = {pb.name: i for i, pb in enumerate(ob.pose.bones)}
+    return np.array([place[pb.parent.name] if pb.parent else -1 for pb in ob.pose.bones], int)
+
+
+def given_roles(ob: bpy.types.Object) -> dict[str, str]:
+    """Role -> bone name as the panel Roles holds them for this object; empty where they are left to be found."""
+    own = getattr(ob, "neural_ik_roles", None)
+    return {role: bone for role in roles.ROLE_NAMES if (bone := getattr(own, role, ""))}
+
+
+def find_roles(ob: bpy.types.Object) -> roles.Roles:
+    """What is understood of an armature by itself: by the reference rig's own names where all are there, else by structure.
+
+    Indices are those of the pose bones.
+    """
+    names = tuple(pb.name for pb in ob.pose.bones)
     if set(roles.ROLE_NAMES) <= set(names):
-        chosen = {role: names.index(role) for role in roles.ROLE_NAMES}
+        return roles.named_roles({role: role for role in roles.ROLE_NAMES}, names)
+    turn, unit = placement(ob)
+    parents = parents_of(ob)
+    heads, tails = (np.array([getattr(pb.bone, end) for pb in ob.pose.bones]) for end in ("head_local", "tail_local"))
+    tips = {i: tails[i] @ turn.T * unit for i in range(len(names)) if i not in parents}
+    return roles.find_roles(names, parents, heads @ turn.T * unit, tips=tips)
+
+
+def _controlled(ob: bpy.types.Object, names: tuple[str, ...], parents: np.ndarray) -> tuple[dict[str, int], list[str]]:
+    """Role -> bone: as the user gave them where there are any, else as they are found."""
+    notes: list[str] = []
+    given = given_roles(ob)
+    if given:
+        found = roles.named_roles(given, names, f"the roles of {ob.name}")
+        wrong = role_edits.problems(given, names, parents)
+        notes += [f"{role} in the roles of {ob.name}: {words}." for role, words in wrong.items()]
     else:
-        tips = {i: tails[i] for i in range(len(names)) if i not in parents}
-        found = roles.find_roles(names, parents, heads, tips=tips)
-        chosen = {role: int(bone) for role, bone in found.bones.items() if bone is not None}
+        found = find_roles(ob)
         notes += found.notes
+    chosen = {role: int(bone) for role, bone in found.bones.items() if bone is not None}
     missing = [role for role in NEEDED if role not in chosen]
     if missing:
         raise ValueError(
             f"{ob.name}: found no bone for {', '.join(missing)} among its {len(names)} bones; "
-            "name them as common rigs do (Hips, LeftFoot, RightFoot)" + "".join(f"; {note}" for note in notes)
+            "choose them in the panel Roles, or name them as common rigs do (Hips, LeftFoot, RightFoot)"
+            + "".join(f"; {note}" for note in notes)
         )
     hips = chosen["Hips"]
     loose = [role for role, bone in chosen.items() if hips not in skeletons.chain(parents, bone)]
