@@ -18,15 +18,18 @@ from pathlib import Path
 import numpy as np
 
 from ..rotations import matrix_from_euler, quaternion_from_matrix
-from .bvh import MAX_JOINTS, MAX_VALUE
+from .bvh import MAX_JOINTS, MAX_VALUE, room_for
 from .bvh import fill_in as fill_in_joint
-from .clip import Clip, body_height, guess_unit, guess_up_axis, helper_notes
-from .text import decode, parse_number, plain_bytes
+from .clip import Clip, body_height, guess_unit, guess_up_axis, helper_notes, without_rigid
+from .text import Notes, decode, parse_number, plain_bytes, short
 
 FALLBACK_FPS = 120.0  # [1/s] AMC rarely names its rate; the CMU database, where most such files come from, is at 120
 _INCH = 0.0254  # [m]
 _BELIEVED = (0.3, 4.0)  # [m] heights for which the unit in the file is believed
-_MAX_NOTES = 12
+_AT_ONCE = 256  # frames turned into rotations in one go
+_WORDS = 24  # of a bone's line in a motion that are looked at
+_MOST_BELOW = 256  # words of a line in a skeleton that are looked at
+_BONE_KEYS = ("name", "direction", "length", "axis", "dof")
 _DEGREES_OF_FREEDOM = ("tx", "ty", "tz", "rx", "ry", "rz", "l")
 
 
@@ -114,7 +117,7 @@ def find_skeleton(amc: str | Path, head: bytes = b"") -> Path:
 
 def parse_skeleton(data: bytes, source: str = "skeleton.asf") -> AsfSkeleton:
     """Read an .asf from bytes; ``source`` is what messages call the file. Otherwise as ``read_skeleton``."""
-    notes: list[str] = []
+    notes = Notes(source)
     text = decode(plain_bytes(data, source, notes, "an ASF file with :bonedata"))
     if not re.search(r"^[ \t]*:[ \t]*(root|bonedata|hierarchy)", text, re.I | re.M):
         raise ValueError(f"{source}: not an ASF file; expected the sections :root, :bonedata and :hierarchy")
@@ -132,7 +135,7 @@ def parse_skeleton(data: bytes, source: str = "skeleton.asf") -> AsfSkeleton:
             if key == "length" and len(words) > 1:
                 value = parse_number(words[1])
                 if value is None or not 0 < value < MAX_VALUE:
-                    notes.append(f"{source}, line {line}: unit length {words[1]!r} is no positive number; 1 was taken")
+                    notes.add(f"unit length {words[1]!r} is no positive number; 1 was taken", f"line {line}")
                 else:
                     length = value
             elif key == "angle" and len(words) > 1:
@@ -143,18 +146,22 @@ def parse_skeleton(data: bytes, source: str = "skeleton.asf") -> AsfSkeleton:
             if key == "begin":
                 bone = {"line": [str(line)]}
             elif key == "end":
-                if bone is not None:
+                if bone is not None and "name" in bone:
                     bones.append(bone)
+                elif bone is not None:
+                    notes.add("a bone without a name was left out", f"line {bone['line'][0]}")
                 bone = None
             elif bone is not None:
                 if key == "name":
                     bone["name"] = [" ".join(words[1:])]
-                elif not key.startswith("(") and key not in bone:
+                elif key in _BONE_KEYS and key not in bone:
                     bone[key] = [str(line), *words[1:]]
             if len(bones) > MAX_JOINTS:
                 raise ValueError(f"{source}, line {line}: expected at most {MAX_JOINTS} bones; the file is damaged")
         elif section == "hierarchy" and key not in ("begin", "end"):
             links.append((line, words[0], words[1:]))
+            if len(links) > MAX_JOINTS:
+                raise ValueError(f"{source}, line {line}: expected at most {MAX_JOINTS} parents; the file is damaged")
     return _skeleton(source, root, bones, links, length, degrees, notes)
 
 
@@ -173,45 +180,35 @@ def parse(
     if up_axis is not None and up_axis.upper() not in ("Y", "Z"):
         raise ValueError(f"up axis: expected Y or Z, got {up_axis!r}")
     skeleton = parse_skeleton(asf, asf_source)
-    notes = list(skeleton.warnings)
-    values, bad, degrees, rate = _read_motion(amc, skeleton, amc_source, notes)
-    rotations, root_pos, repaired = _pose(skeleton, values, bad, degrees, amc_source, notes)
-    inner = {int(parent) for parent in skeleton.parents}
-    clip = Clip(
-        name=name,
-        names=skeleton.names,
-        parents=skeleton.parents,
-        offsets=skeleton.offsets,
-        tips={i: skeleton.ends[i] for i in range(1, len(skeleton.names)) if i not in inner},
-        rotations=rotations,
-        root_pos=root_pos,
-        fps=fps or rate or FALLBACK_FPS,
-        repaired=repaired,
-    )
+    asf_notes, notes = Notes(asf_source), Notes(amc_source)
+    clip, rate = _motion(amc, skeleton, len(asf) + len(amc), notes)
+    clip = replace(clip, name=name, fps=fps or rate or FALLBACK_FPS)
     if not fps and not rate:
-        notes.append(f"{amc_source}: AMC names no rate; {FALLBACK_FPS:g} frames a second were assumed")
-    notes += [f"{asf_source}, {note}" for note in helper_notes(clip)]
+        notes.add(f"AMC names no rate; {FALLBACK_FPS:g} frames a second were assumed")
+    for what, place in helper_notes(clip):
+        asf_notes.add(what, place)
     up, note = guess_up_axis(clip)
     if up_axis is None and note:
-        notes.append(f"{amc_source}: {note}")
+        notes.add(note)
     clip = replace(clip, up_axis=up_axis.upper() if up_axis else up)
     if unit is None:
         unit = _INCH / skeleton.length
         height = body_height(clip) * unit
         if not _BELIEVED[0] <= height <= _BELIEVED[1]:
             guessed, note = guess_unit(clip)
-            notes.append(
-                f"{asf_source}: the unit length {skeleton.length:g} would make the figure {height:.3g} m high; "
+            asf_notes.add(
+                f"the unit length {skeleton.length:g} would make the figure {height:.3g} m high; "
                 f"one unit was taken as {guessed:.4g} m"
             )
             unit = guessed
-    return replace(clip, unit=float(unit), warnings=tuple(notes))
+    warnings = (*skeleton.warnings, *asf_notes.sentences(), *notes.sentences())
+    return replace(clip, unit=float(unit), warnings=warnings)
 
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Line number and words of every line that holds some, comments left out."""
-    for number, line in enumerate(text.split("\n"), 1):
-        words = line.split("#", 1)[0].split()
+    """Line number and first words of every line that holds some, comments left out."""
+    for number, found in enumerate(re.finditer(r"[^\n]*\n|[^\n]+", text), 1):
+        words = found.group().split("#", 1)[0].split(None, _MOST_BELOW)[:_MOST_BELOW]
         if words:
             yield number, words
 
@@ -219,7 +216,9 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
 def _three(source: str, entry: list[str], what: str) -> np.ndarray:
     numbers = [parse_number(word) for word in entry[1:4]]
     if len(numbers) < 3 or any(n is None or not abs(n) < MAX_VALUE for n in numbers):
-        raise ValueError(f"{source}, line {entry[0]}: expected {what} with three numbers, got {' '.join(entry[1:])!r}")
+        raise ValueError(
+            f"{source}, line {entry[0]}: expected {what} with three numbers, got {short(' '.join(entry[1:]), 40)!r}"
+        )
     return np.array(numbers, dtype=np.float64)
 
 
@@ -233,13 +232,13 @@ def _euler(angles: np.ndarray, order: str) -> np.ndarray:
     return matrix_from_euler(angles[..., ::-1], order[::-1])
 
 
-def _dof(source: str, line: str, bone: str, words: list[str], notes: list[str]) -> tuple[str, ...]:
+def _dof(line: str, bone: str, words: list[str], notes: Notes) -> tuple[str, ...]:
     found = []
     for word in words:
         if word.lower() in _DEGREES_OF_FREEDOM:
             found.append(word.lower())
         else:
-            notes.append(f"{source}, line {line}, bone {bone}: degree of freedom {word!r} is unknown and is read past")
+            notes.add(f"degree of freedom {short(word, 20)!r} is unknown and is read past", f"line {line}, bone {bone}")
             found.append("?")
     return tuple(found)
 
@@ -251,46 +250,49 @@ def _skeleton(
     links: list[tuple[int, str, list[str]]],
     length: float,
     degrees: bool,
-    notes: list[str],
+    notes: Notes,
 ) -> AsfSkeleton:
     factor = np.pi / 180 if degrees else 1.0
     names, ends, axes = ["root"], [np.zeros(3)], [np.eye(3)]
     dof: list[tuple[str, ...]] = [("tx", "ty", "tz", "rx", "ry", "rz")]
     if "order" in root:
-        dof[0] = _dof(source, root["order"][0], "root", root["order"][1:], notes)
+        dof[0] = _dof(root["order"][0], "root", root["order"][1:], notes)
     position = _three(source, root["position"], "position") if "position" in root else np.zeros(3)
     if "orientation" in root:
         turn = _three(source, root["orientation"], "orientation") * factor
         axes[0] = _euler(turn, _order(root.get("axis", ["", "XYZ"])[1:]).ljust(3, "X")[:3])
+    known = set(names)
+    bare = sum("direction" not in bone and "length" not in bone for bone in bones)
+    if bare > max(200, 0.5 * len(bones)):
+        raise ValueError(f"{source}: {bare} of {len(bones)} bones have no direction and no length; the file is damaged")
     for bone in bones:
-        line, name = bone["line"][0], bone.get("name", [""])[0]
-        if not name:
-            notes.append(f"{source}, line {line}: a bone without a name was left out")
+        line, name = bone["line"][0], bone["name"][0]
+        place = f"line {line}, bone {short(name)}"
+        if name in known:
+            notes.add(f"bone {short(name)!r} is defined twice; the first one was taken", f"line {line}")
             continue
-        if name in names:
-            notes.append(f"{source}, line {line}: bone {name!r} is defined twice; the first one was taken")
-            continue
+        known.add(name)
         direction = _three(source, bone["direction"], f"direction of {name}") if "direction" in bone else np.zeros(3)
         size = np.linalg.norm(direction)
         if "direction" not in bone or size < 1e-9:
-            notes.append(f"{source}, line {line}, bone {name}: no direction; it was read with no length")
+            notes.add("no direction; it was read with no length", place)
         elif abs(size - 1) > 0.01:
-            notes.append(f"{source}, line {line}, bone {name}: direction of length {size:.4g} was made a unit one")
+            notes.add(f"direction of length {size:.4g} was made a unit one", place)
             direction = direction / size
         reach = parse_number(bone["length"][1]) if len(bone.get("length", [])) > 1 else None
         if reach is None or not abs(reach) < MAX_VALUE:
-            notes.append(f"{source}, line {line}, bone {name}: no length; it was read with none")
+            notes.add("no length; it was read with none", place)
             reach = 0.0
         axis = bone.get("axis", [line, "0", "0", "0", "XYZ"])
         names.append(name)
         ends.append(direction * reach)
         axes.append(_euler(_three(source, axis, f"axis of {name}") * factor, _order(axis[4:]).ljust(3, "X")[:3]))
-        dof.append(_dof(source, bone.get("dof", [line])[0], name, bone.get("dof", [line])[1:], notes))
+        dof.append(_dof(bone.get("dof", [line])[0], name, bone.get("dof", [line])[1:], notes))
     parents = _parents(source, names, links, notes)
     return _sorted(names, parents, np.array(ends), np.array(axes), dof, position, length, degrees, notes)
 
 
-def _parents(source: str, names: list[str], links: list[tuple[int, str, list[str]]], notes: list[str]) -> list[int]:
+def _parents(source: str, names: list[str], links: list[tuple[int, str, list[str]]], notes: Notes) -> list[int]:
     """Parent index of each bone; -2 for one that hangs nowhere."""
     index = {name: i for i, name in enumerate(names)}
     lower = {name.lower(): i for i, name in enumerate(names)}
@@ -298,17 +300,18 @@ def _parents(source: str, names: list[str], links: list[tuple[int, str, list[str
     for line, above, below in links:
         parent = index.get(above, lower.get(above.lower()))
         if parent is None:
-            raise ValueError(f"{source}, line {line}: :hierarchy names the bone {above!r}, which :bonedata lacks")
+            raise ValueError(
+                f"{source}, line {line}: :hierarchy names the bone {short(above)!r}, which :bonedata lacks"
+            )
         for name in below:
             child = index.get(name, lower.get(name.lower()))
             if child is None:
-                notes.append(
-                    f"{source}, line {line}: :hierarchy names the bone {name!r}, which :bonedata lacks; ignored"
-                )
+                what = f":hierarchy names the bone {short(name)!r}, which :bonedata lacks; ignored"
+                notes.add(what, f"line {line}")
             elif child == 0:
-                notes.append(f"{source}, line {line}: the root cannot have a parent; ignored")
+                notes.add("the root cannot have a parent; ignored", f"line {line}")
             elif parents[child] != -2:
-                notes.append(f"{source}, line {line}, bone {name}: a second parent, {above!r}, was ignored")
+                notes.add(f"a second parent, {short(above)!r}, was ignored", f"line {line}, bone {short(name)}")
             else:
                 parents[child] = parent
     return parents
@@ -323,7 +326,7 @@ def _sorted(
     position: np.ndarray,
     length: float,
     degrees: bool,
-    notes: list[str],
+    notes: Notes,
 ) -> AsfSkeleton:
     """Joints in file order where parents come first, else as near to it as they can be; loose bones left out."""
     order, placed, waiting = [0], {0}, list(range(1, len(names)))
@@ -334,7 +337,8 @@ def _sorted(
                 ready.append(i)
                 placed.add(i)
         if not ready:
-            notes.append(f"bones {', '.join(names[i] for i in waiting[:6])} hang on nothing and were left out")
+            listed = ", ".join(short(names[i]) for i in waiting[:6])
+            notes.add(f"bones {listed} hang on nothing and were left out")
             break
         order += ready
         waiting = [i for i in waiting if i not in placed]
@@ -351,94 +355,244 @@ def _sorted(
         dof=tuple(dof[i] for i in order),
         length=length,
         degrees=degrees,
-        warnings=tuple(notes),
+        warnings=notes.sentences(),
     )
 
 
-def _read_motion(
-    data: bytes, skeleton: AsfSkeleton, source: str, notes: list[str]
-) -> tuple[np.ndarray, np.ndarray, bool, float | None]:
-    """Values (F, W) in the order of ``skeleton.dof``, mask (F, W) of missing ones, whether degrees, and the rate."""
-    data = plain_bytes(data, source, notes, "an AMC file with numbered frames")
+@dataclass(frozen=True)
+class _Kind:
+    """What the lines of a motion have in common."""
+
+    frames: int
+    degrees: bool
+    rate: float | None
+    named: frozenset[str]
+    """The skeleton's bones that have a line somewhere."""
+
+
+def _motion(data: bytes, skeleton: AsfSkeleton, size: int, notes: Notes) -> tuple[Clip, float | None]:
+    """The motion on its skeleton, without name, rate, axes and unit; and its frames a second where it names them.
+
+    The lines are gone through twice, once to see what there is and once to read it, so that memory grows with the clip
+    alone; ``size`` is that of both files [bytes], of which a clip takes only so many times.
+    """
+    data = plain_bytes(data, notes.source, notes, "an AMC file with numbered frames")
+    kind = _survey(data, skeleton, notes)
+    kept, parents, offsets, tips = _joints(skeleton, kind, size, notes)
+    rotations = np.empty((kind.frames, len(kept), 4))
+    root_pos = np.tile(skeleton.offsets[0], (kind.frames, 1))
+    bad = np.zeros((kind.frames, len(kept)), bool)
+    lost = np.zeros((kind.frames, 3), bool)
+    widths = [len(dof) for dof in skeleton.dof]
+    starts = np.cumsum([0, *widths])
+    factor = np.pi / 180 if kind.degrees else 1.0
+    at = 0
+    lines = array("H")
+    for values, missing in _blocks(data, skeleton, lines, notes):
+        here = slice(at, at + len(values))
+        for k, i in enumerate(kept):
+            dof = skeleton.dof[i]
+            turning = [int(starts[i]) + n for n, d in enumerate(dof) if d.startswith("r")]
+            local = np.broadcast_to(np.eye(3), (len(values), 3, 3))
+            if turning:
+                order = "".join(d[1].upper() for d in dof if d.startswith("r"))
+                local = skeleton.axes[i] @ _euler(values[:, turning] * factor, order) @ skeleton.axes[i].T
+            rotations[here, k] = quaternion_from_matrix(local)
+            bad[here, k] = missing[:, turning].any(axis=1)
+        for n, d in enumerate(skeleton.dof[0]):
+            if d.startswith("t"):
+                root_pos[here, "xyz".index(d[1])] = values[:, n]
+                lost[here, "xyz".index(d[1])] = missing[:, n]
+        at += len(values)
+    frames = kind.frames
+    if frames > 1 and lines[-1] < max(lines[:-1]):
+        notes.add("the last frame is incomplete and was dropped")
+        frames -= 1
+    rotations, root_pos, bad, lost = rotations[:frames], root_pos[:frames], bad[:frames], lost[:frames]
+    for k in np.flatnonzero(bad.any(axis=0)).tolist():
+        rotations[:, k] = fill_in_joint(rotations[:, k], bad[:, k])
+    for axis in np.flatnonzero(lost.any(axis=0)).tolist():
+        good = np.flatnonzero(~lost[:, axis])
+        root_pos[:, axis] = (
+            np.interp(np.arange(frames), good, root_pos[good, axis]) if len(good) else skeleton.offsets[0, axis]
+        )
+    names = tuple(skeleton.names[i] for i in kept)
+    repaired = _repaired(bad, lost, names, notes)
+    stretching = [
+        name
+        for name, dof in zip(skeleton.names[1:], skeleton.dof[1:], strict=True)
+        if any(d.startswith("t") or d == "l" for d in dof)
+    ]
+    if stretching:
+        listed = ", ".join(map(short, stretching[:6]))
+        notes.add(f"bones {listed} also move or stretch; only their turning was read")
+    clip = Clip(
+        name="",
+        names=names,
+        parents=parents,
+        offsets=offsets,
+        tips=tips,
+        rotations=rotations,
+        root_pos=root_pos,
+        fps=FALLBACK_FPS,
+        repaired=repaired,
+    )
+    return clip, kind.rate
+
+
+def _joints(
+    skeleton: AsfSkeleton, kind: _Kind, size: int, notes: Notes
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[int, np.ndarray]]:
+    """Indices, parents, offsets and tips of the clip's joints: all, unless most never move and would take too much."""
+    inner = {int(parent) for parent in skeleton.parents}
+    count = len(skeleton.names)
+    tips = {i: skeleton.ends[i] for i in range(1, count) if i not in inner}
+    room = room_for(kind.frames, size)
+    still = np.array([name not in kind.named for name in skeleton.names])
+    kept, parents, offsets, tips = without_rigid(skeleton.parents, skeleton.offsets, tips, still, max(room, 1))
+    if len(kept) < count:
+        notes.add(
+            f"{count - len(kept)} of {count} bones have no line in any frame and were folded into those around them: "
+            "with all of them the clip would take many times the file"
+        )
+    if len(kept) > room and kind.frames:
+        raise ValueError(
+            f"{notes.source}: {kind.frames} frames, but few lines in them; expected a line for each bone in every frame"
+        )
+    return kept, parents, offsets, tips
+
+
+def _survey(data: bytes, skeleton: AsfSkeleton, notes: Notes) -> _Kind:
+    lower = {name.lower(): name for name in skeleton.names}
+    known = dict(zip(skeleton.names, skeleton.dof, strict=True))
+    degrees, rate = skeleton.degrees, None
+    previous, jumps, frames = None, 0, 0
+    named: set[str] = set()
+    unknown: set[str] = set()
+    for number, head, words in _motion_lines(data):
+        if head.startswith(":"):
+            key = head.upper()
+            if key.startswith((":DEG", ":RAD")):
+                degrees = key.startswith(":DEG")
+            elif key.startswith((":SAMPLES", ":FPS", ":RATE", ":FRAMERATE")) and len(words) > 1:
+                rate = parse_number(words[1])
+                if rate is None or not 0.1 <= rate <= 10_000:
+                    text = words[1][:20].decode("latin-1")
+                    notes.add(f"the rate {text!r} is no number of frames a second", f"line {number}")
+                    rate = None
+        elif (frame := _frame_number(head, words)) is not None:
+            frames += 1
+            jumps += previous is not None and frame != previous + 1
+            previous = frame
+        elif not frames:
+            if len(words) > 1 and head.lower() in lower:
+                raise ValueError(f"{notes.source}, line {number}: expected a frame number before the bone {head!r}")
+        else:
+            name = head if head in known else lower.get(head.lower(), "")
+            if name:
+                named.add(name)
+            elif head not in unknown:
+                unknown.add(head)
+                notes.add(f"the skeleton has no bone {short(head)!r}; its values were ignored", f"line {number}")
+                if len(unknown) > 1000:
+                    raise ValueError(
+                        f"{notes.source}, line {number}: no bone of this file is in the skeleton; is it the right .asf?"
+                    )
+    if not frames:
+        raise ValueError(f"{notes.source}: not an AMC file; expected numbered frames with a line for each bone")
+    if not named:
+        listed = ", ".join(map(short, skeleton.names[:5]))
+        raise ValueError(f"{notes.source}: no bone of this file is in the skeleton ({listed}, ...)")
+    if jumps:
+        notes.add(f"frame numbers jump {jumps} times; frames were taken as they come")
+    return _Kind(frames, degrees, rate, frozenset(named))
+
+
+def _motion_lines(data: bytes) -> Iterator[tuple[int, str, list[bytes]]]:
+    """Line number, first word and the first words of every line that holds some, comments left out."""
+    for number, found in enumerate(re.finditer(rb"[^\n]*\n|[^\n]+", data), 1):
+        words = found.group().split(b"#", 1)[0].split(None, _WORDS)[: _WORDS + 1]
+        if words:
+            head = words[0][:1000]
+            yield number, head.decode("latin-1") if head.isascii() else decode(head), words
+
+
+def _frame_number(head: str, words: list[bytes]) -> int | None:
+    if len(words) == 1 and head[:1].isdigit() and re.fullmatch(r"[0-9]+(?:\.0*)?", head):
+        return int(float(head)) if len(head) < 15 else -1
+    return None
+
+
+def _blocks(
+    data: bytes, skeleton: AsfSkeleton, lines: array[int], notes: Notes
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Values (n, W) in the order of ``skeleton.dof`` with 0 for what is missing, and the mask (n, W) of that.
+
+    ``lines`` gets the number of bones with values in each frame.
+    """
     starts, width = {}, 0
     for name, dof in zip(skeleton.names, skeleton.dof, strict=True):
         starts[name] = (width, len(dof))
         width += len(dof)
     lower = {name.lower(): name for name in skeleton.names}
-    degrees, rate = skeleton.degrees, None
     blank = array("d", [np.nan]) * width
-    values, row = array("d"), array("d")
-    unknown: dict[str, int] = {}
-    previous, jumps, wrong, count = None, 0, 0, 0
-    begun, complete = False, 0
-    needed = sum(1 for _, length in starts.values() if length)
+    row, values = blank[:], array("d")
     seen: set[str] = set()
-    for number, found in enumerate(re.finditer(rb"[^\n]*\n|[^\n]+", data), 1):
-        words = found.group().split(b"#", 1)[0].split()
-        if not words:
-            continue
-        head = words[0].decode("latin-1") if words[0].isascii() else decode(words[0])
+    most = max(1, min(_AT_ONCE, (1 << 15) // max(width, 1)))
+    begun = False
+    wrong = complete = 0
+    for number, head, words in _motion_lines(data):
         if head.startswith(":"):
-            key = head.upper()
-            if key in (":DEGREES", ":RADIANS"):
-                degrees = key == ":DEGREES"
-            elif key.startswith((":SAMPLES", ":FPS", ":RATE")) and len(words) > 1:
-                rate = parse_number(words[1])
-                if rate is None or not 0.1 <= rate <= 10_000:
-                    notes.append(f"{source}, line {number}: the rate {words[1][:20]!r} is no number of frames a second")
-                    rate = None
             continue
-        if len(words) == 1 and re.fullmatch(r"\d+(?:\.0*)?", head):
-            values.extend(row)
-            row, seen, begun, count = blank[:], set(), True, count + 1
-            frame = int(float(head)) if len(head) < 15 else None
-            jumps += previous is not None and frame is not None and frame != previous + 1
-            previous = frame
-            continue
-        if not begun:
-            if parse_number(words[0]) is None and len(words) > 1 and head.lower() in lower:
-                raise ValueError(f"{source}, line {number}: expected a frame number before the bone {head!r}")
+        if _frame_number(head, words) is not None:
+            if begun:
+                values.extend(row)
+                lines.append(len(seen))
+            begun, row, seen = True, blank[:], set()
+            if len(values) >= most * width and width:
+                yield _block(values, width)
+                values = array("d")
             continue
         name = head if head in starts else lower.get(head.lower(), "")
-        if not name:
-            unknown.setdefault(head, number)
-            if len(unknown) > 1000:
-                raise ValueError(
-                    f"{source}, line {number}: no bone of this file is in the skeleton; is it the right .asf?"
-                )
+        if not name or not begun:
             continue
         start, length = starts[name]
         numbers = [parse_number(word) for word in _split(words[1:], length)]
+        place = f"line {number}, bone {short(name)}"
         if name in seen:
-            notes.append(f"{source}, line {number}, bone {name}: named twice in one frame; the first was taken")
+            notes.add("named twice in one frame; the first was taken", place)
         elif len(numbers) != length or None in numbers:
             wrong += 1
-            if wrong <= _MAX_NOTES:
-                got = " ".join(word.decode("latin-1") for word in words[1:])[:40]
-                notes.append(f"{source}, line {number}, bone {name}: expected {length} numbers, got {got!r}; filled in")
+            got = b" ".join(words[1:])[:60].decode("latin-1")
+            notes.add(f"expected {length} numbers, got {short(got, 40)!r}; filled in", place)
         else:
             row[start : start + length] = array("d", [n if n is not None else np.nan for n in numbers])
             complete += 1
         seen.add(name)
-        if len(notes) > 200:
-            raise ValueError(f"{source}, line {number}: too much of this file does not fit the skeleton")
+        if wrong > 200 and wrong > complete:
+            raise ValueError(f"{notes.source}, line {number}: too much of this file does not fit the skeleton")
+    if wrong and not complete:
+        raise ValueError(f"{notes.source}: no line holds the numbers that the skeleton asks for; is it the right .asf?")
     values.extend(row)
-    if not begun:
-        raise ValueError(f"{source}: not an AMC file; expected numbered frames with a line for each bone")
-    if count and complete == 0:
-        raise ValueError(f"{source}: no bone of this file is in the skeleton ({', '.join(skeleton.names[:5])}, ...)")
+    lines.append(len(seen))
+    yield _block(values, width)
+
+
+def _block(values: array[float], width: int) -> tuple[np.ndarray, np.ndarray]:
     table = np.array(values, dtype=np.float64).reshape(-1, width)
-    if len(table) > 1 and len(seen & {n for n in starts if starts[n][1]}) < needed and complete:
-        last = np.isnan(table[-1]).sum() > np.isnan(table[:-1]).sum(axis=1).min()
-        if last:
-            notes.append(f"{source}: the last frame is incomplete and was dropped")
-            table = table[:-1]
-    for name, number in list(unknown.items())[:_MAX_NOTES]:
-        notes.append(f"{source}, line {number}: the skeleton has no bone {name!r}; its values were ignored")
-    if jumps:
-        notes.append(f"{source}: frame numbers jump {jumps} times; frames were taken as they come")
     missing = ~(np.abs(table) < MAX_VALUE)
-    return np.where(missing, 0.0, table), missing, degrees, rate
+    table[missing] = 0.0
+    return table, missing
+
+
+def _repaired(bad: np.ndarray, lost: np.ndarray, names: tuple[str, ...], notes: Notes) -> tuple[int, ...]:
+    """The frames in which something was filled in; they are noted with the first of their bones."""
+    frames = np.flatnonzero(bad.any(axis=1) | lost.any(axis=1)).tolist()
+    for frame in frames:
+        hit = np.flatnonzero(bad[frame])
+        bone = names[hit[0]] if len(hit) and not lost[frame].any() else names[0]
+        notes.add("values missing; filled in from the neighbouring frames", f"frame {frame + 1}, bone {short(bone)}")
+    return tuple(frames)
 
 
 def _split(words: list[bytes], length: int) -> list[bytes]:
@@ -447,48 +601,4 @@ def _split(words: list[bytes], length: int) -> list[bytes]:
         return words
     if len(words) == length:
         return [word.replace(b",", b".") for word in words]
-    return re.sub(rb"(?<=[\d.])([-+])", rb" \1", b" ".join(words)).split()
-
-
-def _pose(
-    skeleton: AsfSkeleton, values: np.ndarray, bad: np.ndarray, degrees: bool, source: str, notes: list[str]
-) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
-    """Rotations (F, J, 4), root positions (F, 3), and the frames in which something was filled in."""
-    frames = len(values)
-    factor = np.pi / 180 if degrees else 1.0
-    rotations = np.zeros((frames, len(skeleton.names), 4))
-    rotations[..., 0] = 1
-    root_pos = np.broadcast_to(skeleton.offsets[0], (frames, 3)).copy()
-    start = 0
-    ignored = []
-    for i, (name, dof) in enumerate(zip(skeleton.names, skeleton.dof, strict=True)):
-        turning = [start + k for k, d in enumerate(dof) if d.startswith("r")]
-        moving = {d[1]: start + k for k, d in enumerate(dof) if d.startswith("t")}
-        if turning:
-            order = "".join(d[1].upper() for d in dof if d.startswith("r"))
-            local = skeleton.axes[i] @ _euler(values[:, turning] * factor, order) @ skeleton.axes[i].T
-            rotations[:, i] = fill_in_joint(quaternion_from_matrix(local), np.any(bad[:, turning], axis=1))
-        if i == 0:
-            for letter, column in moving.items():
-                good = np.flatnonzero(~bad[:, column])
-                if len(good):
-                    root_pos[:, "xyz".index(letter)] = np.interp(np.arange(frames), good, values[good, column])
-        elif moving or "l" in dof:
-            ignored.append(name)
-        start += len(dof)
-    touched = np.flatnonzero(bad.any(axis=1))
-    for frame in touched[:_MAX_NOTES]:
-        joint = int(
-            np.searchsorted(np.cumsum([len(d) for d in skeleton.dof]), np.flatnonzero(bad[frame])[0], side="right")
-        )
-        notes.append(
-            f"{source}, frame {frame + 1}, bone {skeleton.names[joint]}: values missing; "
-            "filled in from the neighbouring frames"
-        )
-    if len(touched) > _MAX_NOTES:
-        notes.append(
-            f"{source}: {len(touched)} frames lack values of some bone; filled in from the neighbouring frames"
-        )
-    if ignored:
-        notes.append(f"{source}: bones {', '.join(ignored[:6])} also move or stretch; only their turning was read")
-    return rotations, root_pos, tuple(int(frame) for frame in touched)
+    return re.sub(rb"(?<=[\d.])([-+])", rb" \1", b" ".join(words)[:1000]).split()

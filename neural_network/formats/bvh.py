@@ -10,21 +10,25 @@ from __future__ import annotations
 
 import os
 import re
-from array import array
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from ..rotations import continuous_quaternions, matrix_from_quaternion
-from .clip import Clip, guess_unit, guess_up_axis, helper_notes
-from .text import CHUNK, decode, parse_number, plain_bytes, read_numbers
+from ..rotations import matrix_from_quaternion
+from .clip import Clip, guess_unit, guess_up_axis, helper_notes, without_rigid
+from .rows import Rows, Text, careful, find_rows
+from .text import Notes, decode, parse_number, plain_bytes, short
 
 FALLBACK_FPS = 30.0  # [1/s] where the file names no usable frame time
-MAX_JOINTS = 10_000  # more than ten times the largest face rig; a damaged file must not fill the memory
+MAX_JOINTS = 5_000  # more than five times the largest face rig; a damaged file must not fill the memory
+MAX_CHANNELS = 64  # of one joint
 MAX_VALUE = 1e9  # a motion value beyond this is damage, in any unit
-_MAX_NOTES = 12  # warnings of one kind that are spelled out
+MEMORY = 8  # times the file that a clip may take; beyond it joints that never move are folded away
+_FREE = 1 << 18  # [bytes] that a clip may take in any case
 
 _WORD = re.compile(
     r"(HIERARCHY|ROOT|JOINT|END[ \t]*_?SITE|END[ \t]*EFFECTOR|END|SITE|OFFSET|CHANNELS?|MOTION|[{}])(?![A-Za-z0-9_])",
@@ -32,6 +36,8 @@ _WORD = re.compile(
 )
 _STOP = re.compile(r"(?<![A-Za-z0-9_])(?:HIERARCHY|ROOT|JOINT|END|SITE|OFFSET|CHANNELS?|MOTION|FRAMES?)|[{}]", re.I)
 _BLANK = re.compile(r"(?:\s+|//[^\n]*|#[^\n]*)+")
+_LONGEST_NAME = 1000
+_COMMENT_OR_WORD = re.compile(r"(?:#|//)[^\n]*|([^\s#/][^\s#]*|/(?!/)[^\s#]*)")
 _NAME = re.compile(r"[^\n{}]*")
 _CHANNEL = re.compile(r"([XYZ])[_-]?(pos|rot|tra|ang)[a-z]*?(?=[XYZ]_?(?:pos|rot|tra|ang)|[^a-z]|$)", re.I)
 _HEADER_END = (
@@ -48,7 +54,7 @@ _MOTION_LINE = re.compile(
 )
 
 
-@dataclass
+@dataclass(slots=True)
 class _Joint:
     name: str
     parent: int
@@ -86,40 +92,34 @@ def parse(
 ) -> Clip:
     """Read BVH from bytes; ``source`` is what messages call the file. Otherwise as ``read``."""
     source = source or name
-    notes: list[str] = []
-    data = plain_bytes(data, source, notes)
-    start, header = _split_header(data, source)
-    joints = _read_hierarchy(header, source, notes)
-    names = _unique_names(joints, source, notes)
-    frames_declared, clip_fps, begin = _read_motion_header(data, start, source, notes)
-    size, first_line = len(data), data.count(b"\n", 0, begin) + 1
-    block = data[begin:]
-    del data, header
-    values, bad, layout = _read_values(block, first_line, joints, frames_declared, source, notes)
-    del block
-    _compare_frames(frames_declared, len(values), source, notes)
-    if len(values) * len(joints) * 32 > max(1 << 26, 12 * size):
-        raise ValueError(
-            f"{source}: {len(values)} frames of {len(joints)} joints, most without channels, would fill the memory; "
-            "expected a file in which most joints move"
-        )
-    clip = _assemble(name, source, names, joints, layout, values, bad, notes)
-    if fps is not None:
-        clip_fps = fps
     up = up_axis.upper() if up_axis else None
     if up not in (None, "Y", "Z"):
         raise ValueError(f"up axis: expected Y or Z, got {up_axis!r}")
-    clip = replace(clip, fps=clip_fps)
-    notes += [f"{source}, {note}" for note in helper_notes(clip)]
+    notes = Notes(source)
+    data = plain_bytes(data, source, notes)
+    start, header = _split_header(data, source)
+    joints = _read_hierarchy(header, source, notes)
+    del header
+    names = _unique_names(joints, notes)
+    declared, found_fps, begin = _read_motion_header(data, start, notes)
+    try:
+        trial = notes.copy()
+        clip = _motion(data, begin, joints, names, declared, source, trial, plain=True)
+        notes = trial
+    except ValueError:  # not all words are numbers, or so it seems
+        clip = _motion(data, begin, joints, names, declared, source, notes, plain=False)
+    clip = replace(clip, name=name, fps=found_fps if fps is None else fps)
+    for what, place in helper_notes(clip):
+        notes.add(what, place)
     found_up, up_note = guess_up_axis(clip)
     clip = replace(clip, up_axis=up or found_up)
     found_unit, unit_note = guess_unit(clip)
     clip = replace(clip, unit=float(unit) if unit is not None else found_unit)
     if up is None and up_note:
-        notes.append(f"{source}: {up_note}")
+        notes.add(up_note)
     if unit is None and unit_note:
-        notes.append(f"{source}: {unit_note}")
-    return replace(clip, warnings=tuple(notes))
+        notes.add(unit_note)
+    return replace(clip, warnings=notes.sentences())
 
 
 def write(path: str | Path, clip: Clip) -> None:
@@ -163,16 +163,19 @@ def _split_header(data: bytes, source: str) -> tuple[int, str]:
 # ---------------------------------------------------------------- hierarchy
 
 
-def _read_hierarchy(text: str, source: str, notes: list[str]) -> list[_Joint]:
+def _read_hierarchy(text: str, source: str, notes: Notes) -> list[_Joint]:
     joints: list[_Joint] = []
     stack: list[int] = []  # joint indices; -1 for an End Site
     pending: int | None = None  # a joint or End Site (-1) whose brace has not come yet
     position, line, counted = 0, 1, 0
     skipped = 0
 
+    def place(joint: int | None = None) -> str:
+        at = f"line {line}"
+        return at if joint is None or joint < 0 else f"{at}, joint {short(joints[joint].name)}"
+
     def where(joint: int | None = None) -> str:
-        at = f"{source}, line {line}"
-        return at if joint is None or joint < 0 else f"{at}, joint {joints[joint].name}"
+        return f"{source}, {place(joint)}"
 
     def owner() -> int:
         return next((index for index in reversed(stack) if index >= 0), -1)
@@ -192,10 +195,10 @@ def _read_hierarchy(text: str, source: str, notes: list[str]) -> list[_Joint]:
             stop = _STOP.search(text, position + 1, end)
             end = stop.start() if stop else end
             skipped += 1
-            if skipped <= _MAX_NOTES:
-                unknown = text[position : max(end, position + 1)].strip()[:40]
-                notes.append(f"{where(owner())}: {unknown!r} is not understood and was skipped")
-            elif skipped > 1000:
+            if skipped <= 1000:
+                unknown = text[position : min(max(end, position + 1), position + 80)].strip()[:40]
+                notes.add(f"{unknown!r} is not understood and was skipped", place(owner()))
+            else:
                 raise ValueError(f"{where()}: not a BVH hierarchy; too much of it is not understood")
             position = max(end, position + 1)
             continue
@@ -204,7 +207,7 @@ def _read_hierarchy(text: str, source: str, notes: list[str]) -> list[_Joint]:
         if pending is not None and key != "{":
             if key in ("ROOT", "JOINT", "MOTION", "}", "HIERARCHY"):
                 raise ValueError(f"{where(pending)}: expected {{ after the joint's name, got {key}")
-            notes.append(f"{where(pending)}: the brace {{ is missing and was assumed")
+            notes.add("the brace { is missing and was assumed", place(pending))
             stack.append(pending)
             pending = None
         if key == "HIERARCHY":
@@ -213,7 +216,7 @@ def _read_hierarchy(text: str, source: str, notes: list[str]) -> list[_Joint]:
             break
         if key == "{":
             if pending is None:
-                notes.append(f"{where()}: a brace {{ without a joint was ignored")
+                notes.add("a brace { without a joint was ignored", place())
                 continue
             stack.append(pending)
             pending = None
@@ -221,7 +224,7 @@ def _read_hierarchy(text: str, source: str, notes: list[str]) -> list[_Joint]:
             if stack:
                 stack.pop()
             else:
-                notes.append(f"{where()}: a closing brace too many was ignored")
+                notes.add("a closing brace too many was ignored", place())
         elif key in ("ROOT", "JOINT"):
             name, position = _joint_name(text, position)
             parent = owner()
@@ -230,14 +233,14 @@ def _read_hierarchy(text: str, source: str, notes: list[str]) -> list[_Joint]:
                     f"{where(parent)}: an End Site cannot have the child {name!r}; its closing brace is missing"
                 )
             if key == "ROOT" and stack:
-                notes.append(f"{where(parent)}: ROOT {name!r} stands inside another joint and was read as its child")
+                notes.add(f"ROOT {name!r} stands inside another joint and was read as its child", place(parent))
             if key == "JOINT" and not stack and joints:
-                notes.append(f"{where()}: JOINT {name!r} stands outside every joint and was read as a further root")
+                notes.add(f"JOINT {name!r} stands outside every joint and was read as a further root", place())
             if len(joints) >= MAX_JOINTS:
                 raise ValueError(f"{where()}: expected at most {MAX_JOINTS} joints, got more; the file is damaged")
             if not name:
                 name = f"joint{len(joints)}"
-                notes.append(f"{where()}: a joint without a name was called {name!r}")
+                notes.add(f"a joint without a name was called {name!r}", place())
             joints.append(_Joint(name, parent, line))
             pending = len(joints) - 1
         elif key.startswith(("END", "SITE")):
@@ -248,31 +251,31 @@ def _read_hierarchy(text: str, source: str, notes: list[str]) -> list[_Joint]:
         elif key == "OFFSET":
             stop = _STOP.search(text, position)
             end = stop.start() if stop else len(text)
-            offset = _offset(text[position:end], where(owner()), notes)
+            offset = _offset(text, position, end, place(owner()), source, notes)
             position = end
             if not stack:
-                notes.append(f"{where()}: an OFFSET outside every joint was ignored")
+                notes.add("an OFFSET outside every joint was ignored", place())
             elif stack[-1] >= 0:
                 joints[stack[-1]].offset = offset
             elif joints[owner()].tip is None:
                 joints[owner()].tip = offset
             else:
-                notes.append(f"{where(owner())}: a second End Site was ignored")
+                notes.add("a second End Site was ignored", place(owner()))
         else:
             stop = _STOP.search(text, position)
             end = stop.start() if stop else len(text)
-            channels, declared = _channels(text[position:end], where(owner()), notes)
+            channels, declared = _channels(text, position, end, place(owner()), notes)
             position = end
             if not stack:
-                notes.append(f"{where()}: CHANNELS outside every joint were ignored")
+                notes.add("CHANNELS outside every joint were ignored", place())
             elif stack[-1] < 0:
                 if channels:
-                    notes.append(f"{where(owner())}: channels of an End Site are read past")
+                    notes.add("channels of an End Site are read past", place(owner()))
                     joints[owner()].channels.extend("-" * len(channels))
             else:
                 joint = joints[stack[-1]]
                 if joint.channels:
-                    notes.append(f"{where(stack[-1])}: a second CHANNELS line was added to the first")
+                    notes.add("a second CHANNELS line was added to the first", place(stack[-1]))
                 joint.channels.extend(channels)
                 joint.declared = (joint.declared or 0) + declared
     if not joints:
@@ -281,13 +284,15 @@ def _read_hierarchy(text: str, source: str, notes: list[str]) -> list[_Joint]:
         deepest = next(
             (i for i in [pending if pending is not None else -1, *reversed(stack)] if i >= 0), len(joints) - 1
         )
-        notes.append(
-            f"{source}, joint {joints[deepest].name}: the hierarchy ends with {len(stack)} closing braces missing"
+        notes.add(
+            f"the hierarchy ends with {len(stack)} closing braces missing", f"joint {short(joints[deepest].name)}"
         )
-    for joint in joints:
-        if joint.offset is None:
-            notes.append(f"{source}, line {joint.line}, joint {joint.name}: no OFFSET, taken as 0 0 0")
-            joint.offset = np.zeros(3)
+    loose = [joint for joint in joints if joint.offset is None]
+    if len(loose) > max(200, 0.5 * len(joints)):
+        raise ValueError(f"{source}: {len(loose)} of {len(joints)} joints have no OFFSET; the file is damaged")
+    for joint in loose:
+        notes.add("no OFFSET, taken as 0 0 0", f"line {joint.line}, joint {short(joint.name)}")
+        joint.offset = np.zeros(3)
     return joints
 
 
@@ -296,10 +301,11 @@ def _joint_name(text: str, position: int) -> tuple[str, int]:
     for _ in range(2):
         found = _NAME.match(text, position)
         assert found is not None
-        name = re.sub(r"(?:^|\s)(?://|#\s).*$", "", found.group()).strip()
+        line = text[position : min(found.end(), position + _LONGEST_NAME)]
+        name = re.sub(r"(?:^|\s)(?://|#\s).*$", "", line).strip()
         inline = re.search(r"\s(?:OFFSET|CHANNELS)\s+[-+.\d]", name, re.I)  # everything on one line, brace forgotten
         if inline:
-            return name[: inline.start()].strip(), position + found.group().index(name) + inline.start()
+            return name[: inline.start()].strip(), position + line.index(name) + inline.start()
         position = found.end()
         if (
             name
@@ -317,62 +323,72 @@ def _leading(text: str, position: int) -> int:
     return len(found.group()) if found else 0
 
 
-def _offset(chunk: str, where: str, notes: list[str]) -> np.ndarray:
-    words = re.sub(r"(?:#|//)[^\n]*", "", chunk)
-    if "," in words and "." not in words and not re.search(r",\s", words.strip()):
+def _words(text: str, begin: int, end: int, most: int) -> list[str]:
+    """The first ``most`` words of a part of the text, comments left out."""
+    found = (match.group(1) for match in _COMMENT_OR_WORD.finditer(text, begin, end))
+    return [word[:200] for word in islice(filter(None, found), most)]
+
+
+def _offset(text: str, begin: int, end: int, place: str, source: str, notes: Notes) -> np.ndarray:
+    words = shown = " ".join(_words(text, begin, end, 16))
+    if "," in words and "." not in words and not re.search(r",\s", words):
         words = words.replace(",", ".")
     words = words.replace(",", " ").replace(";", " ")
     words = re.sub(r"(?<=[\d.])([-+])", r" \1", words)  # glued numbers; after an e the sign stays
     numbers = [parse_number(word) for word in words.split()]
-    if len(numbers) < 3:
-        raise ValueError(f"{where}: expected OFFSET with three numbers, got {' '.join(chunk.split())[:40]!r}")
+    if len(numbers) < 3 or any(n is None for n in numbers[:3]):
+        raise ValueError(f"{source}, {place}: expected OFFSET with three numbers, got {short(shown, 40)!r}")
     if len(numbers) > 3:
-        notes.append(f"{where}: OFFSET has {len(numbers)} numbers, the first three were taken")
-    offset = np.array([np.nan if n is None else n for n in numbers[:3]])
+        notes.add(f"OFFSET has {len(numbers)} numbers, the first three were taken", place)
+    offset = np.array(numbers[:3], dtype=np.float64)
     if not np.all(np.abs(offset) < MAX_VALUE):
-        if any(n is None for n in numbers[:3]):
-            raise ValueError(f"{where}: expected OFFSET with three numbers, got {' '.join(chunk.split())[:40]!r}")
-        notes.append(f"{where}: OFFSET {' '.join(chunk.split())[:40]!r} is not finite; those axes were taken as 0")
+        notes.add(f"OFFSET {short(shown, 40)!r} is not finite; those axes were taken as 0", place)
         offset = np.where(np.abs(offset) < MAX_VALUE, offset, 0.0)
     return offset
 
 
-def _channels(chunk: str, where: str, notes: list[str]) -> tuple[list[str], int]:
+def _channels(text: str, begin: int, end: int, place: str, notes: Notes) -> tuple[list[str], int]:
     """Channels as two letters each, 'Xp' or 'Zr', '-' for one that is read past; and the declared number."""
-    words = re.sub(r"(?:#|//)[^\n]*", "", chunk).replace(",", " ").split()
+    words = [word for word in _words(text, begin, end, MAX_CHANNELS + 2) for word in word.split(",") if word]
+    if len(words) > MAX_CHANNELS + 1:
+        notes.add(f"CHANNELS name more than {MAX_CHANNELS}; the first were taken", place)
+        words = words[: MAX_CHANNELS + 1]
     declared = None
     if words and re.fullmatch(r"[-+]?\d+:?", words[0]):
-        declared = int(words.pop(0).rstrip(":"))
+        declared = int(words.pop(0).rstrip(":")[:9])
     channels: list[str] = []
     for word in words:
         found = list(_CHANNEL.finditer(word))
+        if not found and len(channels) == declared:
+            notes.add(f"{word[:30]!r} behind the channels was read past", place)
+            continue
         if not found:
-            notes.append(f"{where}: channel {word[:30]!r} is unknown and is read past")
+            notes.add(f"channel {word[:30]!r} is unknown and is read past", place)
             channels.append("-")
         for match in found:
             kind = "r" if match.group(2).lower() in ("rot", "ang") else "p"
-            channels.append(match.group(1).upper() + kind)
+            channels.append(sys.intern(match.group(1).upper() + kind))
     if declared is None:
         if words:
-            notes.append(f"{where}: CHANNELS without a number, {len(channels)} names were counted")
+            notes.add(f"CHANNELS without a number, {len(channels)} names were counted", place)
         declared = len(channels)
     if declared != len(channels):
-        notes.append(f"{where}: CHANNELS says {declared} but names {len(channels)}")
+        notes.add(f"CHANNELS says {declared} but names {len(channels)}", place)
     return channels, max(declared, 0)
 
 
-def _unique_names(joints: list[_Joint], source: str, notes: list[str]) -> tuple[str, ...]:
+def _unique_names(joints: list[_Joint], notes: Notes) -> tuple[str, ...]:
     taken: set[str] = set()
+    often: dict[str, int] = {}
     names = []
     for joint in joints:
-        name, number = joint.name, 0
+        name = joint.name
         while name in taken:
-            number += 1
-            name = f"{joint.name}.{number:03d}"
-        if number:
-            notes.append(
-                f"{source}, line {joint.line}: the name {joint.name!r} is used twice, this one became {name!r}"
-            )
+            often[joint.name] = often.get(joint.name, 0) + 1
+            name = f"{joint.name}.{often[joint.name]:03d}"
+        if name != joint.name:
+            what = f"the name {short(joint.name)!r} is used twice, this one became {short(name)!r}"
+            notes.add(what, f"line {joint.line}")
         taken.add(name)
         names.append(name)
     return tuple(names)
@@ -381,7 +397,7 @@ def _unique_names(joints: list[_Joint], source: str, notes: list[str]) -> tuple[
 # ---------------------------------------------------------------- motion
 
 
-def _read_motion_header(data: bytes, start: int, source: str, notes: list[str]) -> tuple[int | None, float, int]:
+def _read_motion_header(data: bytes, start: int, notes: Notes) -> tuple[int | None, float, int]:
     """Declared frames (None where absent), frames a second, and where the numbers begin."""
     frames: int | None = None
     seconds: float | None = None
@@ -389,7 +405,7 @@ def _read_motion_header(data: bytes, start: int, source: str, notes: list[str]) 
     position = start
     motion = False
     if start >= len(data):
-        notes.append(f"{source}: no MOTION block; only the rest pose was read")
+        notes.add("no MOTION block; only the rest pose was read")
         return 0, FALLBACK_FPS, len(data)
     while True:
         found = _MOTION_LINE.match(data, position)
@@ -412,13 +428,11 @@ def _read_motion_header(data: bytes, start: int, source: str, notes: list[str]) 
         number = parse_number(word)
         if found.lastgroup == "count":
             if number is None or not 0 <= number < 1e12:
-                notes.append(
-                    f"{source}, line {line}: the number of frames {word[:20]!r} is no count; rows were counted instead"
-                )
+                notes.add(f"the number of frames {word[:20]!r} is no count; rows were counted instead", f"line {line}")
             else:
                 frames = int(number)
         elif number is None or not np.isfinite(number):
-            notes.append(f"{source}, line {line}: the frame time {word[:20]!r} is no number")
+            notes.add(f"the frame time {word[:20]!r} is no number", f"line {line}")
         elif found.lastgroup == "rate":
             seconds, text = (1 / number if number > 0 else 0.0), ""
         else:
@@ -426,26 +440,24 @@ def _read_motion_header(data: bytes, start: int, source: str, notes: list[str]) 
             if value.group(2) in (b"ms", b"msec", b"milliseconds"):
                 seconds, text = number / 1000, f"{number / 1000:.{len(word.split('.')[-1]) + 3}f}"
     if not motion:
-        notes.append(f"{source}: the word MOTION is missing before the frames")
+        notes.add("the word MOTION is missing before the frames")
     if frames is None:
-        notes.append(f"{source}: the number of frames is missing; rows were counted instead")
+        notes.add("the number of frames is missing; rows were counted instead")
     if seconds is None:
-        notes.append(
-            f"{source}: no frame time; {FALLBACK_FPS:g} frames a second were assumed, set the rate if you know better"
-        )
+        notes.add(f"no frame time; {FALLBACK_FPS:g} frames a second were assumed, set the rate if you know better")
         return frames, FALLBACK_FPS, position
     if seconds < 0:
-        notes.append(f"{source}: the frame time {seconds:g} is negative; its sign was ignored")
+        notes.add(f"the frame time {seconds:g} is negative; its sign was ignored")
         seconds = -seconds
     if seconds < 1e-5:
-        notes.append(
-            f"{source}: the frame time is {seconds:g}; "
+        notes.add(
+            f"the frame time is {seconds:g}; "
             f"{FALLBACK_FPS:g} frames a second were assumed, set the rate if you know better"
         )
         return frames, FALLBACK_FPS, position
     if not 1 / 1000 <= seconds <= 0.2:
-        notes.append(
-            f"{source}: the frame time {seconds:g} s means {1 / seconds:g} frames a second, which is unusual; "
+        notes.add(
+            f"the frame time {seconds:g} s means {1 / seconds:g} frames a second, which is unusual; "
             "set the rate if it is wrong"
         )
     return frames, _snapped_rate(seconds, text), position
@@ -472,12 +484,13 @@ class _Layout:
 
 
 def _layout(joints: list[_Joint], declared: bool = False) -> _Layout:
-    channels = []
+    channels: list[tuple[str, ...]] = []
+    same: dict[tuple[str, ...], tuple[str, ...]] = {}
     for joint in joints:
         mine = list(joint.channels)
         if declared and joint.declared is not None:
-            mine = (mine + ["-"] * joint.declared)[: joint.declared] if joint.declared < 1000 else mine
-        channels.append(tuple(mine))
+            mine = (mine + ["-"] * joint.declared)[: joint.declared] if joint.declared <= MAX_CHANNELS else mine
+        channels.append(same.setdefault(tuple(mine), tuple(mine)))
     counts = [len(mine) for mine in channels]
     return _Layout(tuple(channels), np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(int), int(sum(counts)))
 
@@ -486,296 +499,196 @@ def _column_joint(joints: list[_Joint], layout: _Layout, column: int) -> str:
     return joints[int(np.searchsorted(layout.starts, column, side="right")) - 1].name
 
 
-def _read_values(
-    block: bytes, first_line: int, joints: list[_Joint], declared_frames: int | None, source: str, notes: list[str]
-) -> tuple[np.ndarray, np.ndarray | None, _Layout]:
-    """Motion text to values (F, W), the mask of values that are no numbers (or None), and the layout that fits."""
+def _motion(
+    data: bytes,
+    begin: int,
+    joints: list[_Joint],
+    names: tuple[str, ...],
+    declared: int | None,
+    source: str,
+    notes: Notes,
+    plain: bool,
+) -> Clip:
+    """The motion block as a clip without its name, rate, axes and unit.
+
+    ``plain`` takes all words for plain numbers and raises ValueError where one is none; otherwise every oddity is seen to.
+    """
     layout, other = _layout(joints), _layout(joints, declared=True)
     if layout.width == 0:
-        if block.strip():
-            notes.append(f"{source}: no joint has a channel, so the motion block holds nothing that can be read")
-        return np.zeros((0, 0)), None, layout
-    values, ends = read_numbers(block)
-    if values is None:
-        block = _cleaned(block, first_line, layout.width, source, notes)
-        values, ends = read_numbers(block)
-        if values is None:
-            values, ends = _slow_numbers(block, first_line, joints, layout, source, notes)
-    if other.width not in (0, layout.width):
-        counts = np.diff(ends, prepend=0)
-        if np.count_nonzero(counts == other.width) > np.count_nonzero(counts == layout.width):
-            notes.append(
-                f"{source}: rows hold {other.width} values, as the CHANNELS numbers add up to; those were trusted"
-            )
-            layout = other
-    rows = _rows(values, ends, layout, first_line, joints, declared_frames, source, notes)
-    low, high = (rows.min(), rows.max()) if rows.size else (0.0, 0.0)
-    if low > -MAX_VALUE and high < MAX_VALUE:
-        return rows, None, layout
-    bad = ~(np.abs(rows) < MAX_VALUE)
-    if np.count_nonzero(bad) > 0.5 * bad.size:
-        raise ValueError(
-            f"{source}: {np.count_nonzero(bad)} of {bad.size} motion values are no finite numbers; "
-            "expected most of them to be"
-        )
-    return np.where(bad, 0.0, rows), bad, layout
+        if data[begin:].strip():
+            notes.add("no joint has a channel, so the motion block holds nothing that can be read")
+        rows = Rows(Text(data, len(data), len(data)), 0, 0)
+    else:
+
+        def joint_of(column: int) -> str:
+            return _column_joint(joints, layout, column) if column < layout.width else "beyond the last joint"
+
+        text = Text(data, begin, len(data)) if plain else careful(data, begin, layout.width, source, notes)
+        rows, which = find_rows(text, (layout.width, other.width), declared, names, joint_of, source, notes)
+        layout = (layout, other)[which]
+    _compare_frames(declared, rows.count, notes)
+    return _assemble(source, _body(joints, names, layout, rows.count, len(data), source, notes), rows, notes)
 
 
-def _cleaned(block: bytes, first_line: int, width: int, source: str, notes: list[str]) -> bytes:
-    """Motion text with comments, foreign numbers and separators turned into what ``float`` reads; each is noted."""
-
-    def line_of(position: int) -> int:
-        return first_line + block.count(b"\n", 0, position)
-
-    second = re.search(rb"(?<![A-Za-z0-9_])(?:HIERARCHY|ROOT|MOTION)(?![A-Za-z0-9_])", block, re.I)
-    if second:
-        notes.append(
-            f"{source}, line {line_of(second.start())}: a second {second.group().decode()} begins here; "
-            "only the first take was read"
-        )
-        block = block[: second.start()]
-    for pattern, replacement, what in (
-        (
-            rb"(?m)^[ \t]*(?:#(?!\w+!)|//|;)[^\n]*|(?<=[ \t])(?://|#[ \t])[^\n]*",
-            b"",
-            "comments among the frames were skipped",
-        ),
-        (
-            rb"(?i)(?<!\S)[-+]?(?:\d\.#[A-Z]+\d*|nan\([^)\s]*\)|nan[A-Z]+|#[A-Z/]+[!?]?|null|none|n/a)(?!\S)",
-            b"nan",
-            "words like -nan(ind) stand for missing numbers",
-        ),
-        (rb"(?<=[\d.])[dD](?=[-+]?\d)", b"e", "Fortran exponents (1.0D+02) were read"),
-        (b"\xe2\x88\x92", b"-", "Unicode minus signs were read"),
-    ):
-        found = re.search(pattern, block)
-        if found:
-            notes.append(f"{source}, line {line_of(found.start())}: {what}")
-            block = re.sub(pattern, replacement, block)
-    if b"," in block or b";" in block or b"|" in block:
-        at = min(position for position in (block.find(mark) for mark in (b",", b";", b"|")) if position >= 0)
-        if re.search(rb",[ \t]", block[:CHUNK]):
-            block = re.sub(rb",(?=\s)", b" ", block)
-        line = next((line for line in re.finditer(rb"[^\n]+", block) if line.group().strip()), None)
-        sample = line.group() if line else b""
-        if len(re.split(rb"[\s;|]+", sample.strip(b" \t\r\n;|"))) == width and b"," in block:
-            if re.search(rb"\d,\d+\.\d|\d\.\d+,\d", block):
-                raise ValueError(
-                    f"{source}, line {line_of(at)}: numbers hold both a comma and a dot; "
-                    "expected a decimal dot and no thousands marks, export again"
-                )
-            notes.append(f"{source}, line {line_of(at)}: decimal commas were read as decimal dots")
-            block = block.replace(b",", b".").replace(b";", b" ").replace(b"|", b" ")
-        else:
-            notes.append(
-                f"{source}, line {line_of(at)}: commas, semicolons or bars between numbers were read as separators"
-            )
-            block = block.translate(bytes.maketrans(b",;|", b"   "))
-    glued = re.search(rb"(?<=[\d.])[-+](?=[\d.])", block)
-    if glued:
-        notes.append(
-            f"{source}, line {line_of(glued.start())}: numbers glued together at their signs (1.5-2.3) were taken apart"
-        )
-        block = re.sub(rb"(?<=[\d.])([-+])(?=[\d.])", rb" \1", block)
-    return block
-
-
-def _slow_numbers(
-    block: bytes, first_line: int, joints: list[_Joint], layout: _Layout, source: str, notes: list[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Word by word: what is no number becomes NaN, lines without any number are skipped."""
-    values, ends = array("d"), array("q")
-    odd = 0
-    for number, found in enumerate(re.finditer(rb"[^\n]*\n|[^\n]+", block), first_line):
-        begin, unreadable = len(values), []
-        for column, word in enumerate(re.finditer(rb"\S+", found.group())):
-            value = parse_number(word.group())
-            if value is None:
-                unreadable.append((column, word.group()))
-            values.append(np.nan if value is None else value)
-        if unreadable and len(unreadable) == len(values) - begin:
-            del values[begin:]
-            odd += 1
-            if odd <= _MAX_NOTES:
-                text = found.group().strip()[:40]
-                notes.append(f"{source}, line {number}: {text.decode('latin-1')!r} is no row of numbers, skipped")
-        elif unreadable:
-            odd += 1
-            if odd <= _MAX_NOTES:
-                column, text = unreadable[0]
-                joint = _column_joint(joints, layout, column) if column < layout.width else "beyond the last joint"
-                notes.append(f"{source}, line {number}, joint {joint}: {text[:30].decode('latin-1')!r} is no number")
-        ends.append(len(values))
-    if odd > _MAX_NOTES:
-        notes.append(f"{source}: {odd} lines of the motion block hold something that is no number")
-    return np.array(values, dtype=np.float64), np.array(ends, dtype=np.int64)
-
-
-def _rows(
-    values: np.ndarray,
-    ends: np.ndarray,
-    layout: _Layout,
-    first_line: int,
-    joints: list[_Joint],
-    declared_frames: int | None,
-    source: str,
-    notes: list[str],
-) -> np.ndarray:
-    """Values (N) cut into rows (F, W): a line a frame, or frames wrapped over lines; damaged rows come back as NaN."""
-    width, total = layout.width, len(values)
-    counts = np.diff(ends, prepend=0)
-    used = np.flatnonzero(counts)
-    lengths = counts[used]
-    whole, rest = divmod(total, width)
-    if total == 0 or (rest == 0 and np.all(lengths == width)):
-        return values.reshape(-1, width)
-    if rest and np.all(lengths[:-1] == width) and lengths[-1] < width:
-        joint = _column_joint(joints, layout, int(lengths[-1]))
-        notes.append(
-            f"{source}, line {first_line + used[-1]}, joint {joint}: "
-            f"the last frame ends after {rest} of {width} values and was dropped"
-        )
-        if whole == 0:
-            raise ValueError(
-                f"{source}, line {first_line + used[-1]}: expected {width} values a frame "
-                f"for the channels of {len(joints)} joints, got {rest}"
-            )
-        return values[: whole * width].reshape(-1, width)
-    boundaries = np.arange(1, whole + 1) * width
-    if whole and lengths.min() < width and np.isin(boundaries, ends).all():
-        notes.append(
-            f"{source}, line {first_line + used[0]}: frames are wrapped over several lines; "
-            "values were counted, not lines"
-        )
-        if rest:
-            notes.append(
-                f"{source}, line {first_line + used[-1]}: "
-                f"the last frame ends after {rest} of {width} values and was dropped"
-            )
-        return values[: whole * width].reshape(-1, width)
-    if rest == 0 and (len(used) == 1 or whole == declared_frames):
-        notes.append(
-            f"{source}, line {first_line + used[0]}: line breaks do not fall between frames; "
-            "values were counted, not lines"
-        )
-        return values.reshape(-1, width)
-    right = lengths == width
-    if np.count_nonzero(right) * 2 < len(used):
-        wrong = int(np.flatnonzero(~right)[0])
-        raise ValueError(
-            f"{source}, line {first_line + used[wrong]}: expected {width} values a frame "
-            f"for the channels of {len(joints)} joints, got {lengths[wrong]}"
-        )
-    rows = np.full((len(used), width), np.nan)
-    rows[right] = values[(ends[used[right]] - width)[:, None] + np.arange(width)]
-    for wrong in np.flatnonzero(~right)[:_MAX_NOTES]:
-        notes.append(
-            f"{source}, line {first_line + used[wrong]}: expected {width} values, got {lengths[wrong]}; "
-            "this frame is filled in from its neighbours"
-        )
-    if np.count_nonzero(~right) > _MAX_NOTES:
-        notes.append(f"{source}: {np.count_nonzero(~right)} rows have the wrong number of values")
-    if not right[-1]:
-        rows = rows[: np.flatnonzero(right)[-1] + 1]
-    return rows
-
-
-def _compare_frames(declared: int | None, read_frames: int, source: str, notes: list[str]) -> None:
+def _compare_frames(declared: int | None, read_frames: int, notes: Notes) -> None:
     if declared is not None and declared != read_frames:
-        notes.append(
-            f"{source}: the header says {declared} frames, the file holds {read_frames}; {read_frames} were read"
-        )
+        notes.add(f"the header says {declared} frames, the file holds {read_frames}; {read_frames} were read")
     if read_frames == 0:
-        notes.append(f"{source}: no frames; the rest pose was read, there is no motion to learn from")
+        notes.add("no frames; the rest pose was read, there is no motion to learn from")
     elif read_frames == 1:
-        notes.append(f"{source}: a single frame; it is a pose, there is no motion to learn from")
+        notes.add("a single frame; it is a pose, there is no motion to learn from")
 
 
 # ---------------------------------------------------------------- values to Clip
 
 
-def _assemble(
-    name: str,
-    source: str,
-    names: tuple[str, ...],
-    joints: list[_Joint],
-    layout: _Layout,
-    values: np.ndarray,
-    bad: np.ndarray | None,
-    notes: list[str],
-) -> Clip:
-    frames, count = len(values), len(joints)
-    offsets = np.array([joint.offset for joint in joints], dtype=np.float64)
+@dataclass(frozen=True)
+class _Body:
+    """The joints that a clip will have, and where their values stand in a row."""
+
+    names: tuple[str, ...]
+    parents: np.ndarray
+    offsets: np.ndarray
+    tips: dict[int, np.ndarray]
+    channels: tuple[tuple[str, ...], ...]
+    starts: np.ndarray
+
+    def columns(self, joint: int, kind: str) -> dict[str, int]:
+        """Axis -> column of a joint's channels of a kind, 'r' or 'p', in the file's order."""
+        return {c[0]: int(self.starts[joint]) + k for k, c in enumerate(self.channels[joint]) if c[1:] == kind}
+
+
+def room_for(frames: int, size: int, moving: int = 0) -> int:
+    """How many joints a clip may have that was read from ``size`` bytes, if ``moving`` of them have positions too."""
+    return (max(MEMORY * size, _FREE) - 24 * frames * moving) // (32 * max(frames, 1))
+
+
+def _body(
+    joints: list[_Joint], names: tuple[str, ...], layout: _Layout, frames: int, size: int, source: str, notes: Notes
+) -> _Body:
+    """The joints of the clip: all of them, unless most never move and would take many times the file."""
     parents = np.array([joint.parent for joint in joints])
+    offsets = np.array([joint.offset for joint in joints], dtype=np.float64)
     tips = {i: joint.tip for i, joint in enumerate(joints) if joint.tip is not None}
-    rotations = np.zeros((frames, count, 4))
-    rotations[..., 0] = 1
+    moving = sum(any(c[1:] == "p" for c in channels) for channels in layout.channels)
+    room = room_for(frames, size, moving)
+    kept = np.arange(len(joints))
+    if len(joints) > room:
+        rigid = np.array([not any(c != "-" for c in channels) for channels in layout.channels])
+        kept, parents, offsets, tips = without_rigid(parents, offsets, tips, rigid, int(room))
+        if len(kept) < len(joints):
+            notes.add(
+                f"{len(joints) - len(kept)} of {len(joints)} joints have no channels and were folded into the joints "
+                "around them: with all of them the clip would take many times the file"
+            )
+    if len(kept) > room and frames:
+        raise ValueError(
+            f"{source}: {frames} frames of {len(kept)} joints would take many times the file; "
+            "expected joints that have three channels each, or most of them none"
+        )
+    return _Body(
+        tuple(names[i] for i in kept),
+        parents,
+        offsets,
+        tips,
+        tuple(layout.channels[i] for i in kept),
+        layout.starts[kept],
+    )
+
+
+def _assemble(source: str, body: _Body, rows: Rows, notes: Notes) -> Clip:
+    frames, count = rows.count, len(body.names)
+    rotations = np.empty((frames, count, 4))
     groups: dict[str, list[int]] = {}
-    for i, channels in enumerate(layout.channels):
-        order = "".join(c[0] for c in channels if c.endswith("r"))
-        if order:
-            groups.setdefault(order, []).append(i)
-    rows_at_once = max(1, CHUNK // (8 * max(layout.width, 1)))
-    for order, members in groups.items():
-        columns = np.array(
-            [[layout.starts[i] + k for k, c in enumerate(layout.channels[i]) if c.endswith("r")] for i in members]
-        ).T
-        for begin in range(0, frames, rows_at_once):
-            part = values[begin : begin + rows_at_once]
-            rotations[begin : begin + rows_at_once, members] = _quaternions(part[:, columns], order)
-    positions: dict[int, np.ndarray] = {}
-    for i, channels in enumerate(layout.channels):
-        wanted = {c[0]: int(layout.starts[i]) + k for k, c in enumerate(channels) if c.endswith("p")}
-        if wanted:
-            moved = np.broadcast_to(offsets[i], (frames, 3)).copy()
-            for letter, column in wanted.items():
-                moved[:, "XYZ".index(letter)] = values[:, column]
-            positions[i] = moved
+    for i, channels in enumerate(body.channels):
+        groups.setdefault("".join(c[0] for c in channels if c[1:] == "r"), []).append(i)
+    rotations[:, groups.pop("", [])] = (1, 0, 0, 0)
+    turning = [
+        (order, members, np.array([_turn_columns(body, i) for i in members]).T) for order, members in groups.items()
+    ]
+    moving = {i: axes for i in range(count) if (axes := body.columns(i, "p"))}
+    positions = {i: np.empty((frames, 3)) for i in moving}
+    marks: tuple[np.ndarray, np.ndarray] | None = None
+    missing = at = 0
+    for block in rows.blocks():
+        here = slice(at, at + len(block))
+        if not (block.min() > -MAX_VALUE and block.max() < MAX_VALUE):
+            bad = ~(np.abs(block) < MAX_VALUE)
+            if marks is None:
+                marks = np.zeros((frames, count), bool), np.zeros((frames, count), bool)
+            for i in range(count):
+                marks[0][here, i] = bad[:, _turn_columns(body, i)].any(axis=1)
+                marks[1][here, i] = bad[:, list(body.columns(i, "p").values())].any(axis=1)
+            missing += int(np.count_nonzero(bad))
+            block = np.where(bad, 0.0, block)
+        for order, members, columns in turning:
+            rotations[here, members] = _quaternions(block[:, columns], order)
+        for i, axes in moving.items():
+            positions[i][here] = body.offsets[i]
+            for letter, column in axes.items():
+                positions[i][here, "XYZ".index(letter)] = block[:, column]
+        at += len(block)
+    if missing > 0.5 * frames * rows.width:
+        raise ValueError(
+            f"{source}: {missing} of {frames * rows.width} motion values are no finite numbers; "
+            "expected most of them to be"
+        )
     repaired: tuple[int, ...] = ()
-    if bad is not None:
-        repaired = _bad_frames(bad, layout, joints, source, notes)
-        for i, channels in enumerate(layout.channels):
-            mine = bad[:, int(layout.starts[i]) : int(layout.starts[i]) + len(channels)]
-            turned = np.any(mine[:, [k for k, c in enumerate(channels) if c.endswith("r")]], axis=1)
-            moved = np.any(mine[:, [k for k, c in enumerate(channels) if c.endswith("p")]], axis=1)
-            if turned.any():
-                rotations[:, i] = fill_in(rotations[:, i], turned)
-            if moved.all():
-                positions.pop(i, None)
-            elif moved.any():
-                good = np.flatnonzero(~moved)
-                known = positions[i][good]
-                positions[i] = np.stack([np.interp(np.arange(frames), good, known[:, k]) for k in range(3)], axis=-1)
-    root_pos = positions.pop(0, np.broadcast_to(offsets[0], (frames, 3)))
-    size = float(np.abs(offsets).sum()) or 1.0
-    translations = {
-        i: moved for i, moved in positions.items() if frames and np.abs(moved - offsets[i]).max() > 2e-7 * size
-    }
-    stretches = [(float(np.ptp(moved, axis=0).max()), joints[i].name) for i, moved in translations.items()]
-    if stretches and max(stretches)[0] > 2e-7 * size:
+    if marks is not None:
+        turned, moved = marks
+        repaired = _bad_frames(turned, moved, body.names, notes)
+        for i in np.flatnonzero(turned.any(axis=0)).tolist():
+            rotations[:, i] = fill_in(rotations[:, i], turned[:, i])
+        for i in np.flatnonzero(moved.any(axis=0)).tolist():
+            good = np.flatnonzero(~moved[:, i])
+            if not len(good):
+                positions.pop(i)
+                continue
+            for k in range(3):
+                positions[i][:, k] = np.interp(np.arange(frames), good, positions[i][good, k])
+    root_pos = positions.pop(0) if 0 in positions else np.tile(body.offsets[0], (frames, 1))
+    return Clip(
+        name="",
+        names=body.names,
+        parents=body.parents,
+        offsets=body.offsets,
+        tips=body.tips,
+        rotations=rotations,
+        root_pos=root_pos,
+        fps=FALLBACK_FPS,
+        translations=_translations(body, positions, notes) if frames else {},
+        repaired=repaired,
+    )
+
+
+def _turn_columns(body: _Body, joint: int) -> list[int]:
+    """Columns of a joint's rotations in the file's order; an axis may come twice."""
+    return [int(body.starts[joint]) + k for k, c in enumerate(body.channels[joint]) if c[1:] == "r"]
+
+
+def _translations(body: _Body, positions: dict[int, np.ndarray], notes: Notes) -> dict[int, np.ndarray]:
+    """The positions (F, 3) of joints that are not their OFFSET throughout; what they do is noted."""
+    least = 2e-7 * (float(np.abs(body.offsets).sum()) or 1.0)
+    kept = {}
+    stretches = []
+    for i, moved in positions.items():
+        low, high = moved.min(axis=0), moved.max(axis=0)
+        if max(np.abs(low - body.offsets[i]).max(), np.abs(high - body.offsets[i]).max()) > least:
+            kept[i] = moved
+            stretches.append((float((high - low).max()), body.names[i]))
+    if stretches and max(stretches)[0] > least:
         most, joint = max(stretches)
-        what = f"positions of {sum(most > 2e-7 * size for most, _ in stretches)} joints below the root move"
-        notes.append(
-            f"{source}: the {what}, {joint!r} most, by {most:.4g} units; "
+        notes.add(
+            f"the positions of {sum(most > least for most, _ in stretches)} joints below the root move, "
+            f"{short(joint)!r} most, by {most:.4g} units; "
             "they are kept in the clip, a rig with fixed bone lengths leaves them out"
         )
     elif stretches:
-        notes.append(
-            f"{source}: {len(stretches)} joints, {stretches[0][1]!r} first, have a constant position "
+        notes.add(
+            f"{len(stretches)} joints, {short(stretches[0][1])!r} first, have a constant position "
             "that differs from their OFFSET; the position was taken, as BVH defines it"
         )
-    return Clip(
-        name=name,
-        names=names,
-        parents=parents,
-        offsets=offsets,
-        tips=tips,
-        rotations=rotations,
-        root_pos=np.ascontiguousarray(root_pos),
-        fps=FALLBACK_FPS,
-        translations=translations,
-        repaired=repaired,
-    )
+    return kept
 
 
 def _quaternions(degrees: np.ndarray, order: str) -> np.ndarray:
@@ -797,30 +710,30 @@ def _quaternions(degrees: np.ndarray, order: str) -> np.ndarray:
 
 def fill_in(quaternions: np.ndarray, bad: np.ndarray) -> np.ndarray:
     """One joint's quaternions (F, 4), those where ``bad`` (F) blended from frames around; none good: no rotation."""
-    good = np.flatnonzero(~bad)
-    if len(good) == len(bad):
-        return quaternions
+    good, wrong = np.flatnonzero(~bad), np.flatnonzero(bad)
     if not len(good):
         return np.broadcast_to(np.array([1.0, 0, 0, 0]), quaternions.shape)
-    known = continuous_quaternions(quaternions[good])
-    blended = np.stack([np.interp(np.arange(len(bad)), good, known[:, k]) for k in range(4)], axis=-1)
-    return blended / np.maximum(np.linalg.norm(blended, axis=-1, keepdims=True), 1e-12)
+    filled = np.array(quaternions)
+    after = np.searchsorted(good, wrong)
+    before, after = good[np.maximum(after - 1, 0)], good[np.minimum(after, len(good) - 1)]
+    share = np.clip((wrong - before) / np.maximum(after - before, 1), 0, 1)[:, None]
+    a, b = quaternions[before], quaternions[after]
+    blended = (1 - share) * a + share * np.where(np.sum(a * b, axis=1, keepdims=True) < 0, -b, b)
+    filled[wrong] = blended / np.maximum(np.linalg.norm(blended, axis=1, keepdims=True), 1e-12)
+    return filled
 
 
-def _bad_frames(
-    bad: np.ndarray, layout: _Layout, joints: list[_Joint], source: str, notes: list[str]
-) -> tuple[int, ...]:
-    """The frames in which ``bad`` (F, W) marks something; the first of them are noted with their joints."""
-    frames = np.flatnonzero(bad.any(axis=1))
-    for frame in frames[:_MAX_NOTES]:
-        hit = np.unique(np.searchsorted(layout.starts, np.flatnonzero(bad[frame]), side="right") - 1)
-        names = joints[hit[0]].name if len(hit) == 1 else f"{joints[hit[0]].name} and {len(hit) - 1} more"
-        notes.append(
-            f"{source}, frame {frame + 1}, joint {names}: no finite number; filled in from the neighbouring frames"
+def _bad_frames(turned: np.ndarray, moved: np.ndarray, names: tuple[str, ...], notes: Notes) -> tuple[int, ...]:
+    """The frames in which ``turned`` or ``moved`` (F, J) marks a joint; they are noted with their joints."""
+    frames = np.flatnonzero(turned.any(axis=1) | moved.any(axis=1)).tolist()
+    for frame in frames:
+        hit = np.flatnonzero(turned[frame] | moved[frame])
+        more = f" and {len(hit) - 1} more" if len(hit) > 1 else ""
+        notes.add(
+            "no finite number; filled in from the neighbouring frames",
+            f"frame {frame + 1}, joint {short(names[hit[0]])}{more}",
         )
-    if len(frames) > _MAX_NOTES:
-        notes.append(f"{source}: {len(frames)} frames hold values that are no finite numbers")
-    return tuple(int(frame) for frame in frames)
+    return tuple(frames)
 
 
 # ---------------------------------------------------------------- writing

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..rotations import matrix_from_quaternion
+from .text import short
 
 _UNITS = (
     ("metres", 1.0),
@@ -22,6 +24,7 @@ _TALL = 1.7  # [m] what a person's joints span; only chooses between units
 _PERSON = (1.2, 2.1)  # [m] heights taken for a person of any size, stylised ones included
 _CREATURE = (0.5, 4.0)  # [m] heights believed in metres and centimetres, the units everybody uses
 _SAMPLES = 48  # frames looked at to find the up axis and the height
+_AT_ONCE = 1 << 10  # joints posed at once, over all frames
 _CLEAR = 1.25  # the sum of bone extents along one axis over that along the other, from which on an answer counts
 
 
@@ -126,6 +129,32 @@ def figures(clip: Clip, least: int = 5) -> list[Clip]:
     return out
 
 
+def without_rigid(
+    parents: np.ndarray, offsets: np.ndarray, tips: Mapping[int, np.ndarray], rigid: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[int, np.ndarray]]:
+    """A tree of at most ``most`` joints, if that can be, in which all others stand where they stood.
+
+    Joints that never turn or move (mask ``rigid`` (J)) are folded into what hangs on them, the shortest first; roots
+    stay. Returns the indices (K) of the joints that stay, and their parents, offsets and tips.
+    """
+    lengths = np.linalg.norm(offsets, axis=1)
+    loose = np.flatnonzero(rigid & (parents >= 0))
+    gone = np.zeros(len(parents), bool)
+    gone[loose[np.argsort(lengths[loose], kind="stable")][: max(0, len(parents) - most)]] = True
+    above, moved = np.array(parents), np.array(offsets)
+    for i, parent in enumerate(parents):
+        if parent >= 0 and gone[parent]:
+            above[i], moved[i] = above[parent], moved[parent] + offsets[i]
+    kept = np.flatnonzero(~gone)
+    place = np.cumsum(~gone) - 1
+    ends = {int(place[i]): tip for i, tip in tips.items() if not gone[i]}
+    inner = set(above[kept].tolist())
+    for i in np.flatnonzero(gone).tolist():
+        if above[i] not in inner:
+            ends.setdefault(int(place[above[i]]), moved[i])
+    return kept, np.where(above[kept] < 0, -1, place[above[kept]]), moved[kept], ends
+
+
 def body_joints(clip: Clip) -> np.ndarray:
     """Mask (J) of joints that belong to the body: no leaf right below the root or further off than any limb is long.
 
@@ -141,18 +170,16 @@ def body_joints(clip: Clip) -> np.ndarray:
     return has_child | ~far | (clip.parents < 0)
 
 
-def helper_notes(clip: Clip) -> list[str]:
-    """A sentence for each leaf that stands too far off to be a limb, with its counterpart on the other side if it has one."""
+def helper_notes(clip: Clip) -> list[tuple[str, str]]:
+    """A sentence and its place for each leaf too far off to be a limb, with its counterpart on the other side if it has one."""
     far = np.flatnonzero(~body_joints(clip) & (clip.parents != 0))
     lengths = np.linalg.norm(clip.offsets, axis=-1)
     notes = []
     for i in far[:3]:
         other = _counterpart(clip.names, clip.names[i])
-        beside = "" if other is None else f", {clip.names[other]!r} on the other side only {lengths[other]:.4g}"
-        notes.append(
-            f"joint {clip.names[i]}: it stands {lengths[i]:.4g} units from its parent{beside}; "
-            "taken for a helper, not for a limb"
-        )
+        beside = "" if other is None else f", {short(clip.names[other])!r} on the other side only {lengths[other]:.4g}"
+        what = f"it stands {lengths[i]:.4g} units from its parent{beside}; taken for a helper, not for a limb"
+        notes.append((what, f"joint {short(clip.names[i])}"))
     return notes
 
 
@@ -173,6 +200,13 @@ def _sampled(clip: Clip) -> np.ndarray:
     )
 
 
+def _placed(clip: Clip, frames: np.ndarray) -> Iterator[np.ndarray]:
+    """Joint positions (n, J, 3) of ``frames``, a few frames at a time: some files have thousands of joints."""
+    step = max(1, _AT_ONCE // len(clip.names))
+    for at in range(0, len(frames), step):
+        yield global_pose(clip, frames[at : at + step])[1]
+
+
 def guess_up_axis(clip: Clip) -> tuple[str, str]:
     """Which file axis points up, 'Y' or 'Z', and a sentence where that is doubtful (else an empty one).
 
@@ -190,15 +224,18 @@ def guess_up_axis(clip: Clip) -> tuple[str, str]:
     if not len(frames):
         chosen = "Y" if rest >= 0 else "Z"
         return chosen, doubt.format(chosen) if abs(rest) < clear else ""
-    _, placed = global_pose(clip, frames)
-    bones = placed[:, mask] - placed[:, clip.parents[mask]]
-    posed = float(np.median(_lean(np.abs(bones).sum(axis=1))))
+    leans, lows = [], []
+    for placed in _placed(clip, frames):
+        bones = placed[:, mask] - placed[:, clip.parents[mask]]
+        leans.append(_lean(np.abs(bones).sum(axis=1)))
+        lows.append(placed[:, body_joints(clip)].min(axis=1))
+    posed = float(np.median(np.concatenate(leans)))
     agree = rest * posed > 0 and max(abs(rest), abs(posed)) > clear
     if agree or abs(posed) > clear > abs(rest):
         return "Y" if posed > 0 else "Z", ""
     if abs(rest) > clear > abs(posed):
         return "Y" if rest > 0 else "Z", ""
-    lowest = placed[:, body_joints(clip)].min(axis=1)
+    lowest = np.concatenate(lows)
     level = np.ptp(lowest, axis=0) + np.abs(np.median(lowest, axis=0))
     chosen = "Y" if level[1] <= level[2] else "Z"
     return chosen, doubt.format(chosen)
@@ -229,8 +266,8 @@ def body_height(clip: Clip) -> float:
     height = max(float(span[axis]), 0.8 * float(chain.max()))
     frames = _sampled(clip)
     if len(frames):
-        _, placed = global_pose(clip, frames)
-        height = max(height, float(np.percentile(np.ptp(placed[:, mask, axis], axis=1), 90)))
+        spans = np.concatenate([np.ptp(placed[:, mask, axis], axis=1) for placed in _placed(clip, frames)])
+        height = max(height, float(np.percentile(spans, 90)))
     return height
 
 

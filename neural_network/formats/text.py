@@ -6,16 +6,21 @@ from __future__ import annotations
 import codecs
 import re
 import warnings
-from array import array
 
 import numpy as np
 
-CHUNK = 1 << 17  # [bytes] of text looked at in one go
+CHUNK = 1 << 16  # [bytes] of text looked at in one go
+_WORDS = 1 << 13  # words turned into numbers in one go
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?"
 _LONGEST = 24  # letters in a number of the quick kind
 _POWERS = 10.0 ** np.arange(_LONGEST)
+_BLANKS = re.compile(rb"[\t-\r ]")
 _SPACE = np.zeros(256, bool)
 _SPACE[[9, 10, 11, 12, 13, 32]] = True
+
+_PLACES = 4  # places of one warning that are named
+_SORT = 12  # warnings of one sort that are spelled out
+_PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[-+\d.e]*\d")
 
 _OTHER_FORMATS = (
     (b"Kaydara FBX", "an FBX file: import it through Blender"),
@@ -31,7 +36,54 @@ _OTHER_FORMATS = (
 )
 
 
-def plain_bytes(data: bytes, source: str, notes: list[str], expected: str = "a BVH file with HIERARCHY") -> bytes:
+class Notes:
+    """Warnings about one file: equal ones become one with a count, and of many alike the first are spelled out.
+
+    However damaged a file is, what is kept here stays small.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self._found: dict[str, tuple[list[str], list[int]]] = {}
+        self._sorts: dict[str, int] = {}
+
+    def add(self, what: str, place: str = "") -> None:
+        """Note a sentence; ``place`` says where in the file: "line 5, joint Hips"."""
+        what = short(what, 400)
+        if what not in self._found:
+            sort = _PARTICULAR.sub("", what)
+            self._sorts[sort] = self._sorts.get(sort, 0) + 1
+            if self._sorts[sort] > _SORT:
+                return
+            self._found[what] = ([], [0])
+        places, count = self._found[what]
+        count[0] += 1
+        if place and len(places) < _PLACES:
+            places.append(short(place, 150))
+
+    def copy(self) -> Notes:
+        """The same notes, to go on with and perhaps to throw away."""
+        other = Notes(self.source)
+        other._found = {what: (list(places), list(count)) for what, (places, count) in self._found.items()}
+        other._sorts = dict(self._sorts)
+        return other
+
+    def sentences(self) -> tuple[str, ...]:
+        """What was noted, in the order in which each came first."""
+        out = []
+        for what, (places, (count,)) in self._found.items():
+            where = f"{self.source}, {'; '.join(places)}" if places else self.source
+            out.append(f"{where}: {what}" + (f" ({count} times)" if count > max(len(places), 1) else ""))
+        left = sum(count - _SORT for count in self._sorts.values() if count > _SORT)
+        return (*out, f"{self.source}: {left} more warnings like these") if left else tuple(out)
+
+
+def short(name: str, most: int = 60) -> str:
+    """A name as messages show it."""
+    return name if len(name) <= most else name[:most] + "..."
+
+
+def plain_bytes(data: bytes, source: str, notes: Notes, expected: str = "a BVH file with HIERARCHY") -> bytes:
     """Bytes of a text file in an ASCII-compatible encoding with line feeds.
 
     Byte-order marks, UTF-16 and UTF-32, Ctrl-Z at the end and lone carriage returns are taken away; the encoding of
@@ -62,14 +114,14 @@ def plain_bytes(data: bytes, source: str, notes: list[str], expected: str = "a B
     if b"\x00" in data:
         if data.count(b"\x00") > 0.01 * len(data):
             raise ValueError(f"{source}: binary data; expected {expected}")
-        notes.append(f"{source}: {data.count(0)} zero bytes were taken as blanks")
+        notes.add(f"{data.count(0)} zero bytes were taken as blanks")
         data = data.replace(b"\x00", b" ")
     if b"\x1a" in data[-16:]:
         data = data.rstrip(b"\x1a\r\n\t ") + b"\n"
     if b"\r" in data and b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     if b"\xc2\xa0" in data and _is_utf8(data[:CHUNK]):
-        notes.append(f"{source}: no-break spaces were read as blanks")
+        notes.add("no-break spaces were read as blanks")
         data = data.replace(b"\xc2\xa0", b" ")
     return data
 
@@ -117,36 +169,51 @@ def parse_number(word: str | bytes) -> float | None:
     return None
 
 
-def read_numbers(block: bytes) -> tuple[np.ndarray | None, np.ndarray]:
-    """All numbers (N) of a text, None where a word is no number; and the count of words up to each line's end."""
-    values, ends = array("d"), array("q")
-    position, clean = 0, True
-    while position < len(block):
-        stop = min(position + CHUNK, len(block))
-        if stop < len(block):  # cut between two words
-            cut = max(block.rfind(b"\n", position, stop), block.rfind(b" ", position, stop))
-            stop = cut + 1 if cut >= position else _next_blank(block, stop)
-        text = block[position:stop]
-        position = stop
-        raw = np.frombuffer(b" " + text + b" " * (_LONGEST + 1), np.uint8)
-        blank = _SPACE[raw]
-        edges = np.flatnonzero(blank[1:] != blank[:-1]) + 1
-        starts, lengths = edges[::2], edges[1::2] - edges[::2]
-        lines = np.searchsorted(starts, np.flatnonzero(raw == 10)) + len(values)
-        found = _plain_decimals(raw, starts, lengths) if clean else None
-        if found is None and clean:
-            found = _any_numbers(text)
-            clean = found is not None and len(found) == len(starts)
-        values.frombytes((found if clean and found is not None else np.zeros(len(starts))).tobytes())
-        ends.frombytes(lines.astype(np.int64).tobytes())
-    if block and not block.endswith(b"\n"):
-        ends.append(len(values))
-    return (np.frombuffer(values, np.float64) if clean else None), np.frombuffer(ends, np.int64)
+def cut(data: bytes, begin: int, stop: int, size: int = CHUNK) -> int:
+    """Where to cut ``data`` after ``begin``, at most at ``stop``: ``size`` bytes on or less, behind a line, else between words."""
+    end = begin + size
+    if end >= stop:
+        return stop
+    for blank in (b"\n", b" ", b"\t"):
+        found = data.rfind(blank, begin, end)
+        if found >= begin:
+            return found + 1
+    return min(_next_blank(data, end), stop)
 
 
-def _next_blank(block: bytes, position: int) -> int:
-    found = re.compile(rb"\s").search(block, position)
-    return found.end() if found else len(block)
+def _next_blank(data: bytes, position: int) -> int:
+    found = _BLANKS.search(data, position)
+    return found.end() if found else len(data)
+
+
+def count_words(text: bytes) -> tuple[int, np.ndarray]:
+    """How many words a text holds, and how many stand before each of its line feeds."""
+    raw = np.frombuffer(text, np.uint8)
+    blank = _SPACE[raw]
+    first = ~blank
+    first[1:] &= blank[:-1]
+    feeds = np.flatnonzero(raw == 10)
+    if not len(feeds):
+        return int(np.count_nonzero(first)), feeds
+    starts = np.concatenate([[0], feeds[:-1]])
+    before = np.cumsum(np.add.reduceat(first[: feeds[-1] + 1], starts, dtype=np.int64))
+    return int(before[-1] + np.count_nonzero(first[feeds[-1] :])), before
+
+
+def read_numbers(text: bytes) -> np.ndarray | None:
+    """All words (N) of a text as numbers; None where one is none."""
+    raw = np.frombuffer(b" " + text + b" " * (_LONGEST + 1), np.uint8)
+    blank = _SPACE[raw]
+    edges = np.flatnonzero(blank[1:] != blank[:-1]) + 1
+    starts, lengths = edges[::2], edges[1::2] - edges[::2]
+    values = np.empty(len(starts))
+    for at in range(0, len(starts), _WORDS):
+        found = _plain_decimals(raw, starts[at : at + _WORDS], lengths[at : at + _WORDS])
+        if found is None:
+            found = _any_numbers(text + b" ")
+            return found if found is not None and len(found) == len(starts) else None
+        values[at : at + _WORDS] = found
+    return values
 
 
 def _plain_decimals(raw: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray | None:

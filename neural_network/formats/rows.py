@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rows of numbers in a motion file's text: a line a frame, wrapped lines, separators and spellings of every kind.
+
+The text is gone through twice, once to count and once to read, and a piece at a time, so that what is in memory is the
+motion that comes of it and not its text or its numbers as well.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .text import Notes, count_words, cut, parse_number, read_numbers, short
+
+_SLOW_CHUNK = 1 << 13  # [bytes] of text that is cleaned or read word by word in one go: its words are objects then
+_AT_ONCE = 1 << 13  # values handed over in one go
+
+_COMMENT = re.compile(rb"(?m)^[ \t]*(?:#(?!\w+!)|//|;)[^\n]*|(?<=[ \t])(?://|#[ \t])[^\n]*")
+_SECOND = re.compile(rb"(?<![A-Za-z0-9_])(?:HIERARCHY|ROOT|MOTION)(?![A-Za-z0-9_])", re.I)
+_SEPARATOR = re.compile(rb"[,;|]")
+_GLUED = re.compile(rb"(?<=[\d.])([-+])(?=[\d.])")
+_SPELLINGS = (
+    (_COMMENT, b"", "comments among the frames were skipped"),
+    (
+        re.compile(rb"(?i)(?<!\S)[-+]?(?:\d\.#[A-Z]+\d*|nan\([^)\s]*\)|nan[A-Z]+|#[A-Z/]+[!?]?|null|none|n/a)(?!\S)"),
+        b"nan",
+        "words like -nan(ind) stand for missing numbers",
+    ),
+    (re.compile(rb"(?<=[\d.])[dD](?=[-+]?\d)"), b"e", "Fortran exponents (1.0D+02) were read"),
+    (re.compile(b"\xe2\x88\x92"), b"-", "Unicode minus signs were read"),
+)
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """What is done to a piece of text so that its numbers can be read: substitutions in turn, None where nothing is."""
+
+    steps: tuple[tuple[re.Pattern[bytes], bytes], ...] = ()
+
+    def clean(self, text: bytes) -> bytes:
+        """The text as ``float`` would have it; line feeds stay where they are."""
+        for pattern, replacement in self.steps:
+            text = pattern.sub(replacement, text)
+        return text
+
+
+@dataclass(frozen=True)
+class Text:
+    """The part of ``data`` that holds rows of numbers."""
+
+    data: bytes
+    begin: int
+    stop: int
+    spelling: Spelling | None = None
+    """None where all words are taken to be plain numbers; reading raises ValueError where one is none."""
+
+    @property
+    def first_line(self) -> int:
+        """Line in the file, from 1, on which the text begins."""
+        return self.data.count(b"\n", 0, self.begin) + 1
+
+    def counted(
+        self, notes: Notes | None = None, joint_of: Callable[[int], str] = str
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """For each piece, the words in it and how many of them stand before each of its line feeds."""
+        if self.spelling is not None:
+            yield from ((len(values), feeds) for values, feeds in self._careful(notes, joint_of))
+            return
+        position = self.begin
+        while position < self.stop:
+            end = cut(self.data, position, self.stop)
+            yield count_words(self.data[position:end])
+            position = end
+
+    def numbers(self, feeds: bool = False) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """For each piece, the numbers (n) in it; with ``feeds``, how many of them stand before each line feed."""
+        if self.spelling is not None:
+            yield from self._careful(None, str)
+            return
+        position = self.begin
+        while position < self.stop:
+            end = cut(self.data, position, self.stop)
+            text = self.data[position:end]
+            values = read_numbers(text)
+            if values is None:
+                raise ValueError("not all words are numbers")
+            yield values, count_words(text)[1] if feeds else np.zeros(0, int)
+            position = end
+
+    def _careful(self, notes: Notes | None, joint_of: Callable[[int], str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for text, line, whole in self.cleaned():
+            values = read_numbers(text)
+            if values is None:
+                yield _word_by_word(text, line, whole, notes, joint_of)
+            else:
+                yield values, count_words(text)[1]
+
+    def cleaned(self) -> Iterator[tuple[bytes, int, bool]]:
+        """Pieces of the text as its spelling makes them, the line on which each begins, and whether at its beginning."""
+        assert self.spelling is not None
+        comments = any(pattern is _COMMENT for pattern, _ in self.spelling.steps)
+        position, line = self.begin, self.first_line
+        while position < self.stop:
+            end = cut(self.data, position, self.stop, _SLOW_CHUNK)
+            text = self.data[position:end]
+            if comments and not text.endswith(b"\n") and _COMMENT.search(text, text.rfind(b"\n") + 1):
+                found = self.data.find(b"\n", end, self.stop)  # the comment goes on to the end of its line
+                end = self.stop if found < 0 else found
+            yield self.spelling.clean(text), line, position == self.begin or self.data[position - 1] == 10
+            line += text.count(b"\n")
+            position = end
+
+
+def _word_by_word(
+    text: bytes, first_line: int, fresh: bool, notes: Notes | None, joint_of: Callable[[int], str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers (n), NaN for what is none, and how many stand before each line feed; lines without any are skipped.
+
+    ``fresh`` says that the text begins where a line does.
+    """
+    values, feeds = array("d"), array("q")
+    for number, found in enumerate(re.finditer(rb"[^\n]*\n|[^\n]+", text), first_line):
+        begin, unreadable = len(values), []
+        for column, word in enumerate(re.finditer(rb"\S+", found.group())):
+            value = parse_number(word.group())
+            if value is None:
+                unreadable.append((column, word.group()[:40]))
+            values.append(np.nan if value is None else value)
+        whole = (fresh or found.start() > 0) and found.group().endswith(b"\n")
+        skipped = whole and bool(unreadable) and len(unreadable) == len(values) - begin
+        if skipped:
+            del values[begin:]
+        if unreadable and notes is not None:
+            column, odd = unreadable[0]
+            said = short((found.group().strip()[:60] if skipped else odd).decode("latin-1"), 40)
+            place = f"line {number}" if skipped else f"line {number}, joint {joint_of(column)}"
+            notes.add(f"{said!r} is no {'row of numbers, skipped' if skipped else 'number'}", place)
+        if found.group().endswith(b"\n"):
+            feeds.append(len(values))
+    return np.array(values, dtype=np.float64), np.array(feeds, dtype=np.int64)
+
+
+def careful(data: bytes, begin: int, width: int, source: str, notes: Notes) -> Text:
+    """The text from ``begin`` on with what must be done to read it, each step noted; ``width`` values make a row.
+
+    ValueError where numbers hold both a comma and a dot.
+    """
+
+    def place(position: int) -> str:
+        line = data.count(b"\n", 0, position) + 1
+        return f"line {line}"
+
+    stop = len(data)
+    second = _SECOND.search(data, begin)
+    if second:
+        stop = second.start()
+        notes.add(
+            f"a second {second.group().decode().upper()} begins here; only the first take was read",
+            place(second.start()),
+        )
+    steps = []
+    for pattern, replacement, what in _SPELLINGS:
+        found = pattern.search(data, begin, stop)
+        if found:
+            notes.add(what, place(found.start()))
+            steps.append((pattern, replacement))
+    mark = _SEPARATOR.search(data, begin, stop)
+    so_far = Text(data, begin, stop, Spelling(tuple(steps)))
+    if mark and any(_SEPARATOR.search(text) for text, _, _ in so_far.cleaned()):
+        steps += _separators(so_far, width, source, place(mark.start()), notes)
+    glued = _GLUED.search(data, begin, stop)
+    if glued:
+        notes.add("numbers glued together at their signs (1.5-2.3) were taken apart", place(glued.start()))
+        steps.append((_GLUED, rb" \1"))
+    return Text(data, begin, stop, Spelling(tuple(steps)))
+
+
+def _separators(text: Text, width: int, source: str, place: str, notes: Notes) -> list[tuple[re.Pattern[bytes], bytes]]:
+    """Whether commas are decimal commas or stand between numbers, as the first row tells."""
+    row = next((line for piece, _, _ in text.cleaned() for line in piece.split(b"\n") if line.strip()), b"")
+    steps = [(re.compile(rb",(?=\s)"), b" ")] if re.search(rb",[ \t]", row) else []
+    row = Spelling(tuple(steps)).clean(row)
+    words = re.split(rb"[\s;|]+", row.strip(b" \t\r\n;|"), maxsplit=width + 1)
+    comma = re.compile(rb",(?=\S)" if steps else rb",").search(text.data, text.begin, text.stop)
+    if comma and len(words) == width:
+        if re.compile(rb"\d,\d+\.\d|\d\.\d+,\d").search(text.data, text.begin, text.stop):
+            raise ValueError(
+                f"{source}, {place}: numbers hold both a comma and a dot; "
+                "expected a decimal dot and no thousands marks, export again"
+            )
+        notes.add("decimal commas were read as decimal dots", place)
+        return [*steps, (re.compile(rb","), b"."), (re.compile(rb"[;|]"), b" ")]
+    notes.add("commas, semicolons or bars between numbers were read as separators", place)
+    return [(_SEPARATOR, b" ")]
+
+
+# ---------------------------------------------------------------- lines to rows
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of ``width`` numbers that are read when they are asked for."""
+
+    text: Text
+    width: int
+    count: int
+    right: np.ndarray | None = None
+    """Mask over the lines that hold a word: which make a row; None where values are counted, whatever the lines."""
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """The rows (n, width), some at a time; a line that makes no row comes as NaN."""
+        most = max(1, _AT_ONCE // self.width) if self.width else 1
+        done = 0
+        for rows in self._by_value() if self.right is None else self._by_line(self.right, most):
+            for at in range(0, len(rows), most):
+                part = rows[at : at + min(most, self.count - done)]
+                done += len(part)
+                if len(part):
+                    yield part
+            if done >= self.count:
+                return
+
+    def _by_value(self) -> Iterator[np.ndarray]:
+        rest = np.zeros(0)
+        for values, _ in self.text.numbers():
+            values = np.concatenate([rest, values]) if len(rest) else values
+            whole = len(values) // self.width * self.width
+            yield values[:whole].reshape(-1, self.width)
+            rest = values[whole:]
+
+    def _by_line(self, right: np.ndarray, most: int) -> Iterator[np.ndarray]:
+        rest, line = np.zeros(0), 0
+        for values, feeds in self.text.numbers(feeds=True):
+            ends = feeds + len(rest)
+            rest = np.concatenate([rest, values]) if len(rest) else values
+            ends = ends[np.diff(ends, prepend=0) > 0]
+            for at in range(0, len(ends), most):
+                some = ends[at : at + most]
+                yield self._rows(rest, some, right[line : line + len(some)])
+                line += len(some)
+            rest = rest[ends[-1] :] if len(ends) else rest
+        if len(rest):
+            yield self._rows(rest, np.array([len(rest)]), right[line : line + 1])
+
+    def _rows(self, values: np.ndarray, ends: np.ndarray, right: np.ndarray) -> np.ndarray:
+        rows = np.full((len(ends), self.width), np.nan)
+        rows[right] = values[(ends[right] - self.width)[:, None] + np.arange(self.width)]
+        return rows
+
+
+def find_rows(
+    text: Text,
+    widths: Sequence[int],
+    declared: int | None,
+    joints: Sequence[str],
+    joint_of: Callable[[int], str],
+    source: str,
+    notes: Notes,
+) -> tuple[Rows, int]:
+    """How a text is cut into rows, and which of ``widths`` it holds: the first, unless more lines have the second.
+
+    ``declared`` is the number of frames that the file claims; ``joint_of`` names the joint of a column. What is odd is
+    noted. ValueError where most lines have the wrong length.
+    """
+    lengths, total = _line_lengths(text, notes, joint_of)
+    width = widths[0]
+    if widths[1] not in (0, width) and np.count_nonzero(lengths == widths[1]) > np.count_nonzero(lengths == width):
+        notes.add(f"rows hold {widths[1]} values, as the CHANNELS numbers add up to; those were trusted")
+        width = widths[1]
+    which = int(width != widths[0])
+    whole, rest = divmod(total, width)
+    by_value = Rows(text, width, whole)
+
+    def fault(used: int) -> ValueError:
+        return ValueError(
+            f"{source}, {_place(text, used)}: expected {width} values a frame for the channels of {len(joints)} joints, "
+            f"got {lengths[used]}"
+        )
+
+    if total == 0 or (rest == 0 and np.all(lengths == width)):
+        return by_value, which
+    last = len(lengths) - 1
+    cut_off = f"the last frame ends after {rest} of {width} values and was dropped"
+    if rest and np.all(lengths[:-1] == width) and lengths[-1] < width:
+        if whole == 0:
+            raise fault(last)
+        notes.add(cut_off, f"{_place(text, last)}, joint {joint_of(int(lengths[-1]))}")
+        return by_value, which
+    if whole and lengths.min() < width and _lines_end_with_frames(lengths, width, whole):
+        notes.add("frames are wrapped over several lines; values were counted, not lines", _place(text, 0))
+        if rest:
+            notes.add(cut_off, _place(text, last))
+        return by_value, which
+    if rest == 0 and (len(lengths) == 1 or whole == declared):
+        notes.add("line breaks do not fall between frames; values were counted, not lines", _place(text, 0))
+        return by_value, which
+    right = lengths == width
+    wrong = np.flatnonzero(~right)
+    if np.count_nonzero(right) * 2 < len(lengths):
+        raise fault(int(wrong[0]))
+    for used in wrong[:3]:
+        notes.add(
+            f"expected {width} values, got {lengths[used]}; this frame is filled in from its neighbours",
+            _place(text, int(used)),
+        )
+    if len(wrong) > 3:
+        notes.add(f"{len(wrong)} rows have the wrong number of values")
+    return Rows(text, width, int(np.flatnonzero(right)[-1]) + 1, right), which
+
+
+def _line_lengths(text: Text, notes: Notes, joint_of: Callable[[int], str]) -> tuple[np.ndarray, int]:
+    """Words on each line that holds some, and how many all together."""
+    lengths = array("I")
+    last = total = 0
+    for words, feeds in text.counted(notes, joint_of):
+        counts = np.diff(feeds + total, prepend=last)
+        lengths.frombytes(counts[counts > 0].astype(np.uint32).tobytes())
+        last = total + int(feeds[-1]) if len(feeds) else last
+        total += words
+    if total > last:
+        lengths.append(total - last)
+    return np.frombuffer(lengths, np.uint32) if len(lengths) else np.zeros(0, np.uint32), total
+
+
+def _lines_end_with_frames(lengths: np.ndarray, width: int, whole: int) -> bool:
+    """Whether every frame ends where a line ends."""
+    found = at = 0
+    for begin in range(0, len(lengths), _AT_ONCE):
+        ends = at + np.cumsum(lengths[begin : begin + _AT_ONCE], dtype=np.int64)
+        found += int(np.count_nonzero(ends % width == 0))
+        at = int(ends[-1])
+    return found == whole
+
+
+def _place(text: Text, wanted: int) -> str:
+    """The line in the file of the ``wanted``-th line that holds a word."""
+    line, used, carried = text.first_line, 0, 0
+    for words, feeds in text.counted():
+        filled = np.diff(feeds, prepend=0)
+        if len(filled):
+            filled[0] += carried
+        at = np.flatnonzero(filled > 0)
+        if used + len(at) > wanted:
+            return f"line {line + int(at[wanted - used])}"
+        used += len(at)
+        line += len(feeds)
+        carried = words - int(feeds[-1]) if len(feeds) else carried + words
+    return f"line {line}"
