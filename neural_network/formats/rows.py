@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .text import Notes, count_words, cut, parse_number, read_numbers, short
+from .text import CHUNK, Notes, count_words, cut, parse_number, read_numbers, short
 
 _SLOW_CHUNK = 1 << 13  # [bytes] of text that is cleaned or read word by word in one go: its words are objects then
+_COUNT_CHUNK = 1 << 14  # [bytes] of text whose lines are told apart in one go: they may all be empty
 _AT_ONCE = 1 << 13  # values handed over in one go
 
 _COMMENT = re.compile(rb"(?m)^[ \t]*(?:#(?!\w+!)|//|;)[^\n]*|(?<=[ \t])(?://|#[ \t])[^\n]*")
@@ -72,7 +73,7 @@ class Text:
             return
         position = self.begin
         while position < self.stop:
-            end = cut(self.data, position, self.stop)
+            end = cut(self.data, position, self.stop, _COUNT_CHUNK)
             yield count_words(self.data[position:end])
             position = end
 
@@ -83,7 +84,7 @@ class Text:
             return
         position = self.begin
         while position < self.stop:
-            end = cut(self.data, position, self.stop)
+            end = cut(self.data, position, self.stop, _COUNT_CHUNK if feeds else CHUNK)
             text = self.data[position:end]
             values = read_numbers(text)
             if values is None:
