@@ -6,7 +6,7 @@ extends SceneTree
 var _client = preload("nik_client.gd").new()
 var _row = []
 var _out = {}
-var _left = 10.0
+var _left = 120.0
 
 
 func _init():

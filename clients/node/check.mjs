@@ -26,7 +26,7 @@ try {
     finish();
   });
   out.asked = client.send(TYPE.predict, JSON.parse(readFileSync(row)));
-  setTimeout(() => process.exit(3), 10000);
+  setTimeout(() => process.exit(3), 120000);
 } catch (error) {
   process.stdout.write(`${JSON.stringify({ error: error.message })}\n`);
   process.exit(1);
