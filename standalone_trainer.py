@@ -461,7 +461,7 @@ class Job:
     @property
     def state_path(self) -> Path:
         """Where an interrupted training waits to be resumed."""
-        return _state_path(self.args.weights)
+        return training.state_path(self.args.weights)
 
     def _identity(self, parts: np.ndarray) -> str:
         config = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
@@ -547,10 +547,6 @@ class _CtrlC:
     def __exit__(self, *_: object) -> None:
         if self.before is not None:
             signal.signal(signal.SIGINT, self.before)
-
-
-def _state_path(weights: Path) -> Path:
-    return weights.with_name(weights.stem + ".resume.npz")
 
 
 def _older_value(path: Path, net: Network) -> float | None:
@@ -653,7 +649,7 @@ def _progress(path: Path | None, record: dict[str, Any]) -> None:
 def _keep_apart(args: argparse.Namespace) -> None:
     """No file is written that is also read; fine-tuning in place, --init and --weights the same, is what some want."""
     read = {"--data": args.data, "--init": None if args.init == args.weights else args.init}
-    written = {"--weights": args.weights, "the stopped training": _state_path(args.weights)}
+    written = {"--weights": args.weights, "the stopped training": training.state_path(args.weights)}
     written |= {"--json": args.json, "--report": args.report, "--progress": args.progress}
     dataset.keep_apart(read, {**written, "--cancel-file": args.cancel_file})
 

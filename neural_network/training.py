@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -474,6 +475,11 @@ def error_of(net: Network, samples: Samples, rows: np.ndarray) -> float:
         rot, shift = predict(net, targets)
         total += float(effector_distances(net.skeleton, rot, targets, shift).mean(axis=0).sum())
     return total / len(rows)
+
+
+def state_path(weights: Path) -> Path:
+    """Where a stopped training of ``weights`` waits to be resumed."""
+    return weights.with_name(weights.stem + ".resume.npz")
 
 
 def pack(state: State) -> dict[str, np.ndarray]:

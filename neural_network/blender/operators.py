@@ -17,6 +17,7 @@ from .. import dataset, network
 from .. import tests as suite
 from ..context import prepare
 from ..skeleton import SkeletonMismatch
+from ..training import state_path
 from . import data, demo, jobs, memory, rig, trainer
 from .data import Progress
 from .memory import Line
@@ -341,9 +342,10 @@ class NEURAL_IK_OT_reset_weights(_Button, bpy.types.Operator):
     def execute(self, context: bpy.types.Context) -> set[str]:
         """Forget."""
         try:
-            memory.weights_path().unlink(missing_ok=True)
+            for path in (memory.weights_path(), state_path(memory.weights_path())):
+                path.unlink(missing_ok=True)
         except OSError as error:
-            self.report({"ERROR"}, f"cannot remove {memory.weights_path()}: {error.strerror or error}")
+            self.report({"ERROR"}, f"cannot remove {path}: {error.strerror or error}")
             return {"CANCELLED"}
         keep = memory.memory
         keep.network, keep.network_from, keep.trained, keep.results, keep.curve = None, "", "", (), []
@@ -370,6 +372,13 @@ class NEURAL_IK_OT_train(jobs.Pumped, _Button, bpy.types.Operator):
         name="Time Limit", description="Seconds of computing at most; 0: none", default=0, min=0, options={"SKIP_SAVE"}
     )
 
+    resume: BoolProperty(
+        name="Resume",
+        description="Go on with the training that was cancelled, with the settings it had",
+        default=False,
+        options={"SKIP_SAVE"},
+    )
+
     @classmethod
     def why_not(cls, context: bpy.types.Context) -> str:
         """No data on disk, or other data in memory."""
@@ -385,11 +394,12 @@ class NEURAL_IK_OT_train(jobs.Pumped, _Button, bpy.types.Operator):
         extra = ["--no-beside"]  # the panel shows one card
         extra += ["--epochs", str(epochs)] if epochs else []
         extra += ["--time-limit", f"{self.time_limit:g}"] if self.time_limit else []
+        extra += ["--resume"] if self.resume else []
         path, self.shipped = memory.data_to_load()
         self.cancel_file = Path(tempfile.gettempdir()) / f"neural_ik_cancel_{os.getpid()}_{time.time_ns()}"
         words = trainer.command(path, memory.weights_path(), extra)
         print(f"Neural IK: {trainer.quoted(words)}")
-        memory.memory.curve = []
+        memory.memory.curve = memory.memory.curve if self.resume else []
         memory.memory.training = "Starting"
         return self._watch(trainer.train(words, self.cancel_file))
 
@@ -446,7 +456,7 @@ class NEURAL_IK_OT_train(jobs.Pumped, _Button, bpy.types.Operator):
         text = {
             0: f"{trained}, and all tests pass",
             1: f"{trained}, but a test fails: press Run Tests",
-            130: "Cancelled",
+            130: "Cancelled; Resume goes on with it",
         }[code]
         if memory.weights_path().exists():
             text += ". " + load_weights(memory.weights_path(), shipped=False)

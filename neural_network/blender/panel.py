@@ -7,6 +7,7 @@ from typing import Any
 
 import bpy
 
+from ..training import state_path
 from . import curve, data, jobs, memory, rig
 
 TAB = "Neural IK"
@@ -105,7 +106,10 @@ class NEURAL_IK_PT_training(_Panel, bpy.types.Panel):
         """Train here, or in a terminal."""
         layout = self.layout
         column = layout.column()
-        column.operator("neural_ik.train", icon="PLAY")
+        row = column.row(align=True)
+        row.operator("neural_ik.train", icon="PLAY")
+        if state_path(memory.weights_path()).exists():
+            row.operator("neural_ik.train", text="Resume", icon="FILE_REFRESH").resume = True
         column.operator("neural_ik.show_path", icon="CONSOLE")
         column.operator("neural_ik.reset_weights", icon="TRASH")
         layout.prop(context.scene.neural_ik, "epochs")

@@ -98,6 +98,31 @@ def test_the_cancel_file_ends_a_training_with_its_best_weights(extension: Module
     assert not cancel.exists()
 
 
+def test_a_cancelled_training_is_resumed_from_the_panel(demo: Any) -> None:
+    import bpy
+
+    memory = wing("blender.memory")
+    bpy.ops.neural_ik.extract_data()
+    bpy.ops.neural_ik.save_data()
+    waiting = memory.weights_path().with_name("best.resume.npz")
+    says("nothing to resume", bpy.ops.neural_ik.train, resume=True)
+    words, begun = ["--no-beside", "--epochs", "6"], wing("blender.trainer")
+    cancel = memory.weights_path().with_name("cancel")
+    memory.weights_path().parent.mkdir(parents=True, exist_ok=True)
+    training = begun.train(begun.command(memory.data_path(), memory.weights_path(), words), cancel)
+    while next(training) is None:
+        pass
+    cancel.touch()
+    assert to_the_end(training)[0] == 130
+    assert waiting.exists()
+    assert bpy.ops.neural_ik.train(epochs=6, resume=True) == {"FINISHED"}
+    assert memory.memory.training.startswith("Trained")
+    assert not waiting.exists()
+    resumed = memory.weights_path().read_bytes()
+    assert bpy.ops.neural_ik.train(epochs=6) == {"FINISHED"}
+    assert memory.weights_path().read_bytes() == resumed
+
+
 def test_closing_the_generator_ends_the_process(extension: ModuleType, tmp_path: Path) -> None:
     training, cancel = start(tmp_path)
     process = training.gi_frame.f_locals["process"]
