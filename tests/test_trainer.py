@@ -6,17 +6,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import REPO, make_poses, make_rig, run_cli
+from conftest import make_poses, make_rig, run_cli
 
 import standalone_trainer
 from neural_network import dataset, network, training
@@ -271,16 +268,35 @@ def test_a_failure_leaves_the_old_weights_byte_for_byte(
 # ---------------------------------------------------------------- stopping and going on
 
 
-def start_trainer(*words: str | Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, str(REPO / "standalone_trainer.py"), *map(str, words)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-        start_new_session=True,  # its Ctrl-C is its own
-    )
+INTERRUPTED = """
+import os, signal, sys
+import standalone_trainer as trainer
+
+marks = sys.argv.pop(1).split("|")  # Ctrl-C comes when a line with the next of these words is printed
+tell, asked = trainer._print, trainer._CtrlC._asked
+
+def print_and_interrupt(line):
+    tell(line)
+    if marks and marks[0] in line:
+        marks.pop(0)
+        os.kill(os.getpid(), signal.SIGINT)
+
+def asked_and_again(self, number, frame):
+    asked(self, number, frame)
+    if marks == ["twice"]:
+        marks.clear()
+        asked(self, number, frame)  # the same key press, passed on by the program that started us
+        self.asked_at -= trainer.ONE_PRESS  # time goes by
+        os.kill(os.getpid(), signal.SIGINT)
+
+trainer._print, trainer._CtrlC._asked = print_and_interrupt, asked_and_again
+sys.exit(trainer.main())
+"""
+"""A trainer that presses Ctrl-C itself, at a moment that no busy machine can miss."""
+
+
+def interrupted(marks: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    return run_cli("-c", INTERRUPTED, marks, *words)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT that can be sent to one process")
@@ -288,21 +304,15 @@ def test_after_ctrl_c_it_goes_on_to_the_very_same_result(data: Path, tmp_path: P
     words = ("--data", data, "--epochs", "12", "--patience", "99", "--hidden", "8", "--augment", "10", "--no-beside")
     whole = run_cli("standalone_trainer.py", *words, "--weights", tmp_path / "whole.npy")
     assert whole.returncode == 1, whole.stderr
-    process = start_trainer(*words, "--weights", tmp_path / "best.npy")
-    assert process.stdout is not None
-    for line in process.stdout:
-        if " epoch " in line:
-            process.send_signal(signal.SIGINT)
-            break
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 130, (out, err)
-    assert "Stopping after this epoch (Ctrl-C again: at once)" in out
+    done = interrupted("epoch    1/", *words, "--weights", tmp_path / "best.npy")
+    assert done.returncode == 130, (done.stdout, done.stderr)
+    assert "Stopping after this epoch (Ctrl-C again: at once)" in done.stdout
     found = re.search(
-        r"Stopped after epoch (\d+). Best weights so far .* Go on with the same command and --resume", out
+        r"Stopped after epoch (\d+). Best weights so far .* Go on with the same command and --resume", done.stdout
     )
-    assert found, out
+    assert found, done.stdout
     assert int(found[1]) < 12
-    assert "Traceback" not in err
+    assert "Traceback" not in done.stderr
     network.load(tmp_path / "best.npy")
     resumed = run_cli("standalone_trainer.py", *words, "--weights", tmp_path / "best.npy", "--resume")
     assert resumed.returncode == 1, resumed.stderr
@@ -313,24 +323,12 @@ def test_after_ctrl_c_it_goes_on_to_the_very_same_result(data: Path, tmp_path: P
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT that can be sent to one process")
 def test_a_second_ctrl_c_stops_at_once(data: Path, tmp_path: Path) -> None:
-    process = start_trainer(
-        "--data", data, "--epochs", "5", "--augment", "50000", "--weights", tmp_path / "best.npy", "--hidden", "8"
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith("Samples:"):
-            break
-    time.sleep(0.3)  # its first epoch has begun, or else one Ctrl-C is enough
-    process.send_signal(signal.SIGINT)
-    asked = process.stdout.readline()
-    if asked.startswith("Stopping after this epoch"):
-        process.send_signal(signal.SIGINT)  # the same key press, passed on by the program that started us
-        time.sleep(0.7)
-        process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "Stopped at once; the weights on disk are as they were." in asked + out
-    assert "Traceback" not in err
+    words = ("--data", data, "--epochs", "5000", "--patience", "9999", "--hidden", "8", "--no-beside")
+    done = interrupted("epoch    1/|twice", *words, "--weights", tmp_path / "best.npy")
+    assert done.returncode == 130, done.stderr
+    assert done.stdout.count("Stopping after this epoch") == 1
+    assert "Stopped at once; the weights on disk are as they were." in done.stdout
+    assert "Traceback" not in done.stderr
     assert not (tmp_path / "best.npy").exists()
 
 
