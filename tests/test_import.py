@@ -7,16 +7,13 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import fuzz_formats
 import numpy as np
 import pytest
-from conftest import REPO, run_cli
+from conftest import run_cli
 
 from neural_network import dataset, forward_kinematics
 from neural_network.formats import asf_amc, bvh, importing, retarget
