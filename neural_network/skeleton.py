@@ -99,6 +99,23 @@ class Skeleton:
         return float(np.mean(lengths))
 
     @cached_property
+    def body_length(self) -> float:
+        """[m] the rest's height or, where greater, the longest way across what is not paired: from beak to tail of a bird.
+
+        A limb is paired where another effector's way from the root is as long, and ends as high (both within 2 % of the extent).
+        """
+        heads = self.rest_arm[:, :3, 3] @ self.axes.T
+        extent = float(np.ptp(heads, axis=0).max())
+        ways = [chain(self.parents, e) for e in self.effectors]
+        reach = np.array([np.linalg.norm(self.offsets[way], axis=1).sum() for way in ways])
+        height = heads[list(self.effectors), 2]
+        alike = np.abs(reach[:, None] - reach) + np.abs(height[:, None] - height) < 0.02 * extent
+        single = [way for way, same in zip(ways, alike, strict=True) if same.sum() == 1]
+        middle = heads[sorted({0}.union(*single))]
+        across = float(np.linalg.norm(middle[:, None] - middle, axis=-1).max())
+        return max(float(np.ptp(heads[:, 2])), across) or extent
+
+    @cached_property
     def foot_rest(self) -> np.ndarray:
         """(feet, 2) [m] height of each foot's ankle and toe in the T-pose above the lowest of them all."""
         heights = np.array(
@@ -322,7 +339,10 @@ def _axes(parents: np.ndarray, rest: np.ndarray, feet: Sequence[int]) -> np.ndar
         return np.eye(3)
     heads = rest[:, :3, 3]
     thighs = [limb(parents, heads, foot)[0] for foot in feet]
-    body = heads[thighs].mean(axis=0) - heads[list(feet)].mean(axis=0)
+    fork = next((bone for bone in chain(parents, feet[0])[1:] if bone in chain(parents, feet[1])[1:]), 0)
+    body = heads[fork] - heads[list(feet)].mean(
+        axis=0
+    )  # not the thighs: an animal's metatarsals count as such, and lie
     up = np.zeros(3)
     main = int(np.argmax(np.abs(body)))
     up[main] = np.sign(body[main]) or 1.0

@@ -298,10 +298,11 @@ def refined_errors(net: Network, targets: Targets, truth: Truth) -> Errors:
 
 
 def fewer_targets(net: Network, samples: Samples, train: np.ndarray, test: np.ndarray) -> dict[str, Errors | None]:
-    """Errors where only 1 (a hand), 2, ... of the targets are given, for networks with a mask; beside them the plain answers."""
+    """Errors where only 1 (a hand, a wing tip), 2, ... of the targets are given, for networks with a mask; beside them the plain answers."""
     rig = net.skeleton
     rng = np.random.default_rng(SEED)
     effectors = len(rig.effectors)
+    hands = _hands(rig)
     mean = training.mean_pose(samples, train) if len(train) else None
     out: dict[str, list[Errors]] = {}
     for rows in chunks(test):
@@ -309,7 +310,7 @@ def fewer_targets(net: Network, samples: Samples, train: np.ndarray, test: np.nd
         _, heads, true_targets = training.true_batch(rig, samples, rows)
         own_truth = replace(truth, turns=_own_turns(rig, samples, rows), heads=heads)
         order = rng.permuted(np.tile(np.arange(effectors)[:, None], len(rows)), axis=0)
-        hand = order[:1] % 2  # hands come first
+        hand = hands[order[:1] % len(hands)]
         for count in range(1, effectors + 1):
             chosen = hand if count == 1 else order[:count]
             given = np.zeros((effectors, len(rows)), np.float32)
@@ -322,6 +323,13 @@ def fewer_targets(net: Network, samples: Samples, train: np.ndarray, test: np.nd
                 plain, _ = baselines.nearest(rig, samples, train, true_targets, given)
                 out.setdefault(f"given_{count}_nearest", []).append(errors_of(rig, plain, true_targets, own_truth))
     return {name: join(parts) for name, parts in out.items()}
+
+
+def _hands(rig: Skeleton) -> np.ndarray:
+    """Which effectors reach out: the paired ones that do not stand; else all that do not stand, else all."""
+    away = np.abs(rig.rest_core[list(rig.effectors), 0, 3] - rig.rest_core[0, 0, 3]) > 0.05 * rig.leg_length
+    free = ~np.isin(rig.effectors, rig.feet)
+    return np.flatnonzero(next(mask for mask in (free & away, free, np.ones(len(free), bool)) if mask.any()))
 
 
 def _own_turns(rig: Skeleton, samples: Samples, rows: np.ndarray) -> np.ndarray:
@@ -354,6 +362,7 @@ def figures(measured: list[Measured], poses: PoseSet, split: str) -> dict[str, A
     return {
         **({"targets": given} if given else {}),
         "samples": samples,
+        "body_length_mm": poses.skeleton.body_length * 1000,
         "holdout": holdout.figures(),
         "refined": {**refined.figures(), "share_below_1mm": float((refined.effector.max(axis=0) < 1e-3).mean())},
         "without_context": _figures(pooled["without_context"]),
@@ -454,28 +463,34 @@ def table(card: dict[str, Any]) -> list[str]:
     split = samples["split"] + (", LEAKY: neighbours of training frames" if samples["split"] == "frame" else "")
     folds = f", {samples['folds']} folds pooled" if "folds" in samples else ""
     lines = [f"On {samples['test']} frames never trained on (split {split}{folds}):"]
-    lines.append(f"{'':34}{'effector error mm':>20}{'joints':>10}{'rotation':>10}")
-    lines.append(f"{'':34}{'mean':>10}{'p95':>10}{'MPJPE mm':>10}{'degrees':>10}")
-    lines.append(_row("network alone", card["holdout"]))
+    lines.append(f"{'':34}{'effector error mm':>20}{'joints':>10}{'rotation':>10}{'effectors':>11}")
+    lines.append(f"{'':34}{'mean':>10}{'p95':>10}{'MPJPE mm':>10}{'degrees':>10}{'% of body':>11}")
+    body = card["body_length_mm"]
+    lines.append(_row("network alone", card["holdout"], body))
     share = card["refined"]["share_below_1mm"] * 100
-    lines.append(_row("network + 3 exact steps", card["refined"]) + f"   {share:.1f} % with all targets within 1 mm")
-    lines.append(_row("network, ground/phase/task zeroed", card["without_context"]))
-    lines += [_row(label, card["baselines"][name]) for name, label in ROWS]
+    lines.append(
+        _row("network + 3 exact steps", card["refined"], body) + f"   {share:.1f} % with all targets within 1 mm"
+    )
+    lines.append(_row("network, ground/phase/task zeroed", card["without_context"], body))
+    lines += [_row(label, card["baselines"][name], body) for name, label in ROWS]
     lines.append(
         "Exact steps reach the targets from any start; joints and rotation say whether the body then moves as it did."
+    )
+    lines.append(
+        f"The body is {body / 1000:.2f} m long: as high as it stands at rest or, where that is more, from end to end."
     )
     if "targets" in card:
         lines += ["", "Fewer targets given, after 3 steps, beside the plain answers (Hips given to these):"]
         for name, figures in card["targets"].items():
             count, _, plain = name.removeprefix("given_").partition("_")
-            lines.append(_row(f"{count} of the targets, {plain.replace('_', ' ') or 'network'}", figures))
+            lines.append(_row(f"{count} of the targets, {plain.replace('_', ' ') or 'network'}", figures, body))
     return lines
 
 
-def _row(label: str, figures: dict[str, Any] | None) -> str:
+def _row(label: str, figures: dict[str, Any] | None, body: float) -> str:
     if figures is None:
         return f"{label:<34}  (needs training frames in this data)"
     effector = figures["effector_mm"]
     numbers = (effector["mean"], effector["p95"], figures["mpjpe_mm"], figures["rotation_deg"])
     hips = f"   hips {figures['hips_mm']:.1f} mm" if "hips_mm" in figures else ""
-    return f"{label:<34}" + "".join(f"{n:10.2f}" for n in numbers) + hips
+    return f"{label:<34}" + "".join(f"{n:10.2f}" for n in numbers) + f"{effector['mean'] / body * 100:11.2f}" + hips

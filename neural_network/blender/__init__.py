@@ -8,6 +8,8 @@ def register(package: str) -> None:
     """Register everything; ``package`` is the name by which Blender knows the extension, its preferences and folder."""
     from . import (
         curve,
+        ends,
+        ends_panel,
         jobs,
         live_ik,
         live_operators,
@@ -28,7 +30,7 @@ def register(package: str) -> None:
     memory.start(package)
     for module in (properties, live_properties, curve, operators, live_operators, panel, live_panel, teach_panel):
         module.register()
-    for module in (role_properties, role_operators, role_panel, role_overlay):
+    for module in (role_properties, role_operators, role_panel, role_overlay, ends, ends_panel):
         module.register()
     jobs.register()
     live_ik.register()
@@ -39,6 +41,8 @@ def unregister() -> None:
     """Stop what runs and leave no class, handler, timer or property behind."""
     from . import (
         curve,
+        ends,
+        ends_panel,
         jobs,
         live_ik,
         live_operators,
@@ -59,7 +63,7 @@ def unregister() -> None:
     teach.unregister()
     jobs.unregister()
     live_ik.unregister()
-    for module in (role_overlay, role_panel, role_operators, role_properties):
+    for module in (ends_panel, ends, role_overlay, role_panel, role_operators, role_properties):
         module.unregister()
     for module in (teach_panel, live_panel, panel, live_operators, operators, curve, live_properties, properties):
         module.unregister()

@@ -34,6 +34,9 @@ def fit(ob: bpy.types.Object, net: Network) -> Rig:
     ours, theirs = rig.skeleton, net.skeleton
     if ours.fingerprint == theirs.fingerprint:
         return rig
+    known = rigs.read(ob, theirs)  # a creature is known by the names of its own bones
+    if known.skeleton.fingerprint == theirs.fingerprint:
+        return known
     if not set(theirs.names) <= set(rig.roles):
         theirs.require_same(ours, ob.name)
     row = {role: r for r, role in enumerate(rig.roles)}

@@ -165,7 +165,11 @@ def _card_lines(figures: dict[str, Any]) -> list[str]:
     rows += [("Nearest frame", figures["baselines"]["nearest"]), ("Ridge", figures["baselines"]["ridge"])]
     found = [(label, values["effector_mm"]) for label, values in rows if values is not None]
     lines = [f"{figures['samples']['test']} unseen poses, effector error:"]
-    return lines + [f"{label}: {mm['mean']:.1f} mm, p95 {mm['p95']:.1f}" for label, mm in found]
+    share = 100 / figures["body_length_mm"]
+    return lines + [
+        f"{label}: {mm['mean']:.1f} mm, p95 {mm['p95']:.1f}, {mm['mean'] * share:.1f} % of the body"
+        for label, mm in found
+    ]
 
 
 class NEURAL_IK_OT_extract_data(jobs.Pumped, _Button, bpy.types.Operator):

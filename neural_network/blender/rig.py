@@ -7,14 +7,15 @@ armature space: metres, with the object's rotation and scale applied and its loc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import bpy
 import numpy as np
 
 from .. import reference_rig
 from .. import skeleton as skeletons
-from ..formats import role_edits, roles
+from ..formats import creatures, role_edits, roles
+from ..formats.creatures import Ends
 from ..skeleton import Skeleton
 
 SAME = 1e-3  # [m] a rest pose this near to the reference rig's is the reference rig
@@ -94,8 +95,26 @@ def find(context: bpy.types.Context) -> bpy.types.Object:
     raise ValueError("no armature: select your character's armature, or add the demo character")
 
 
-def read(ob: bpy.types.Object) -> Rig:
-    """The Rig of an armature object, as it stands now. Raises ValueError, in words, for what cannot be worked with."""
+@dataclass(frozen=True)
+class _Choice:
+    """Which bones are controlled, and what they are. Indices are those of all pose bones."""
+
+    bones: list[int]
+    effectors: list[int]
+    feet: list[int]
+    roles: dict[int, str]
+    """Bone -> role on the reference rig; of a creature, its own name."""
+    notes: list[str]
+    t_pose: bool = True
+    """Arms go sideways and legs down before anything is learned, as people's do; a creature's rest stays as it is."""
+
+
+def read(ob: bpy.types.Object, known: Skeleton | None = None) -> Rig:
+    """The Rig of an armature object, as it stands now. Raises ValueError, in words, for what cannot be worked with.
+
+    Controlled are the bones that the panel Effectors names, else those that play a role of a human, else, where nothing
+    is human, those that lead to proposed effectors. ``known``: where its bones are all there and hang alike, they are taken.
+    """
     if ob.mode == "EDIT":
         raise ValueError(f"{ob.name} is in Edit Mode: leave it first (Tab)")
     if ob.pose is None:  # linked to the scene a moment ago
@@ -110,26 +129,29 @@ def read(ob: bpy.types.Object) -> Rig:
     rest_m = rest.copy()
     rest_m[:, :3, :3] = turn @ rest[:, :3, :3]
     rest_m[:, :3, 3] = rest[:, :3, 3] @ turn.T * unit
-    chosen, notes = _controlled(ob, names, parents)
-    index = np.array(sorted(chosen.values()))
+    choice = _of_known(ob, known) if known is not None else None
+    if choice is None:
+        choice = _of_effectors(ob, *given_ends(ob)) if given_ends(ob)[1] else _of_roles(ob)
+    index = np.array(sorted(choice.bones))
     own_parents = np.full(len(index), -1)
     for j, bone in enumerate(index):
         above = [a for a in skeletons.chain(parents, int(bone))[1:] if a in index]
         own_parents[j] = int(np.searchsorted(index, above[0])) if above else -1
-    limits = _limits(chosen, index, rest_m)
-    skeleton = skeletons.make(
-        [names[i] for i in index],
-        own_parents,
-        rest_m[index],
-        [names[chosen[role]] for role in reference_rig.EFFECTORS if role in chosen],
-        [names[chosen[role]] for role in reference_rig.FEET],
-        limits=limits,
-    )
+    ends = ([names[i] for i in choice.effectors], [names[i] for i in choice.feet])
+    notes = list(choice.notes)
+    if choice.t_pose:
+        limits = _limits({role: bone for bone, role in choice.roles.items()}, index, rest_m)
+        skeleton = skeletons.make([names[i] for i in index], own_parents, rest_m[index], *ends, limits=limits)
+    else:
+        rested = np.zeros((len(index), 3))
+        skeleton = skeletons.make([names[i] for i in index], own_parents, rest_m[index], *ends, t_pose=rested)
+        if skeleton.axes[2, 2] < 0.99:
+            notes.append(f"{' and '.join(ends[1])} do not carry {names[index[0]]} from below: they count as no feet.")
+            skeleton = skeletons.make(skeleton.names, own_parents, rest_m[index], ends[0], (), t_pose=rested)
     modes = tuple(pb.rotation_mode for pb in bones)
     connected = tuple(pb.bone.use_connect for pb in bones)
     plain = tuple(_plain(pb.bone) for pb in bones)
-    named = {bone: role for role, bone in chosen.items()}
-    own_roles = tuple(named[int(bone)] for bone in index)
+    own_roles = tuple(choice.roles[int(bone)] for bone in index)
     return Rig(skeleton, names, parents, rest, modes, connected, plain, index, turn, unit, tuple(notes), own_roles)
 
 
@@ -190,8 +212,118 @@ def find_roles(ob: bpy.types.Object) -> roles.Roles:
     return roles.find_roles(names, parents, heads @ turn.T * unit, tips=tips)
 
 
+def given_ends(ob: bpy.types.Object) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Names of the body bone, the effectors and those of them that stand, as the panel Effectors holds them for this object."""
+    own = getattr(ob, "neural_ik_ends", None)
+    texts = [getattr(own, what, "") for what in ("effectors", "feet")]
+    effectors, feet = (tuple(name for name in text.split("\n") if name) for text in texts)
+    return getattr(own, "body", ""), effectors, feet
+
+
+def find_ends(ob: bpy.types.Object) -> Ends:
+    """Where an armature can be taken hold of, as far as its tree tells; bones that only control others are left aside.
+
+    Indices are those of the pose bones.
+    """
+    turn, unit = placement(ob)
+    bones = ob.pose.bones
+    place = {pb.name: i for i, pb in enumerate(bones)}
+    aims: set[int] = set()
+    for pb in bones:
+        for constraint in pb.constraints:
+            for word in ("subtarget", "pole_subtarget"):
+                aim = place.get(getattr(constraint, word, ""))
+                if aim is not None and getattr(constraint, word.replace("sub", ""), None) == ob:
+                    aims.add(aim)
+    deforms = [pb.bone.use_deform for pb in bones]
+    parents = parents_of(ob)
+    if any(deforms):
+        carries = set()
+        for i in np.flatnonzero(deforms).tolist():
+            carries.update(skeletons.chain(parents, i))
+        aims = {i for i in aims if not deforms[i]} | (set(range(len(bones))) - carries)
+    heads = np.array([pb.bone.head_local for pb in bones], np.float64) @ turn.T * unit
+    return creatures.find_effectors(list(place), parents, heads, aside=aims)
+
+
+def _of_known(ob: bpy.types.Object, known: Skeleton) -> _Choice | None:
+    """The bones of a skeleton that weights were trained for, where this armature has them and they hang alike."""
+    place = {pb.name: i for i, pb in enumerate(ob.pose.bones)}
+    if not set(known.names) <= set(place):
+        return None
+    index = [place[name] for name in known.names]
+    parents = parents_of(ob)
+    for bone, above in zip(index, known.parents.tolist(), strict=True):
+        line = [a for a in skeletons.chain(parents, bone)[1:] if a in index]
+        if (line[0] if line else -1) != (index[above] if above >= 0 else -1):
+            return None
+    if index != sorted(index):
+        return None
+    effectors, feet = ([index[e] for e in ends] for ends in (known.effectors, known.feet))
+    human = set(known.names) <= set(roles.ROLE_NAMES) or bool(np.any(known.t_pose))
+    return _Choice(index, effectors, feet, dict(zip(index, known.names, strict=True)), [], human)
+
+
+def _of_effectors(ob: bpy.types.Object, body: str, effectors: tuple[str, ...], feet: tuple[str, ...]) -> _Choice:
+    """The bones that lead from the body to effectors, all by name; the body is where they meet if none is named."""
+    names = [pb.name for pb in ob.pose.bones]
+    missing = [name for name in (body, *effectors, *feet) if name and name not in names]
+    if missing:
+        raise ValueError(
+            f"{ob.name} has no bone called {', '.join(missing)}, which the panel Effectors names: propose or pick anew"
+        )
+    parents = parents_of(ob)
+    ends = [names.index(name) for name in effectors]
+    lines = [skeletons.chain(parents, end) for end in ends]
+    if body:
+        top = names.index(body)
+        loose = [name for name, line in zip(effectors, lines, strict=True) if top not in line[1:]]
+        if loose:
+            raise ValueError(
+                f"{', '.join(loose)} of {ob.name} do not hang below {body}: choose a body bone above all effectors, or "
+                "leave them out"
+            )
+    else:
+        shared = [bone for bone in lines[0][1:] if all(bone in line[1:] for line in lines)]
+        if not shared:
+            raise ValueError(
+                f"{', '.join(effectors)} of {ob.name} hang below no bone in common: give them one, or leave some out"
+            )
+        top = shared[0]
+    heads = np.array([pb.bone.head_local for pb in ob.pose.bones], np.float64)
+    bones = creatures.controlled_bones(parents, heads, top, ends)
+    standing = [names.index(name) for name in feet if name in effectors]
+    return _Choice(bones, ends, standing, {b: names[b] for b in bones}, [], t_pose=False)
+
+
+def _of_roles(ob: bpy.types.Object) -> _Choice:
+    """The bones that play roles; of what is no human at all, those that lead to the proposed effectors."""
+    chosen, notes = _controlled(ob, tuple(pb.name for pb in ob.pose.bones), parents_of(ob))
+    if chosen:
+        effectors = [chosen[role] for role in reference_rig.EFFECTORS if role in chosen]
+        feet = [chosen[role] for role in reference_rig.FEET]
+        return _Choice(list(chosen.values()), effectors, feet, {bone: role for role, bone in chosen.items()}, notes)
+    names = [pb.name for pb in ob.pose.bones]
+    found = find_ends(ob)
+    ends = [end for end in found.effectors if end != found.body]
+    if not ends:
+        raise ValueError(
+            f"{ob.name}: found nothing to take hold of among its {len(names)} bones; "
+            "pick effectors in the panel Effectors" + "".join(f"; {note}" for note in notes)
+        )
+    choice = _of_effectors(
+        ob, names[found.body], tuple(names[e] for e in ends), tuple(names[f] for f in found.feet if f in ends)
+    )
+    said = (
+        f"{ob.name} is taken for a creature: {', '.join(names[e] for e in ends)} are its effectors, "
+        f"{', '.join(names[f] for f in found.feet) or 'none'} its feet, {names[found.body]} its body. "
+        "The panel Effectors changes that."
+    )
+    return replace(choice, notes=[said])
+
+
 def _controlled(ob: bpy.types.Object, names: tuple[str, ...], parents: np.ndarray) -> tuple[dict[str, int], list[str]]:
-    """Role -> bone: as the user gave them where there are any, else as they are found."""
+    """Role -> bone: as the user gave them where there are any, else as they are found; none where nothing is human."""
     notes: list[str] = []
     given = given_roles(ob)
     if given:
@@ -202,6 +334,8 @@ def _controlled(ob: bpy.types.Object, names: tuple[str, ...], parents: np.ndarra
         found = find_roles(ob)
         notes += found.notes
     chosen = {role: int(bone) for role, bone in found.bones.items() if bone is not None}
+    if not chosen:
+        return {}, notes
     missing = [role for role in NEEDED if role not in chosen]
     if missing:
         raise ValueError(

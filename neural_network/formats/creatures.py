@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,10 @@ from .bone_names import read_names
 from .bone_tree import STILL, Tree, ancestors, angle_between, descendants, read_tree, require_tree, unlike
 
 _LIMB_SHARE = 0.18  # of the body's reach: what is shorter is no limb of its own
+_FORK_WITHIN = 4  # bones below the root: a body that branches further down is a line with something at its end
+_SAME_PLACE = 0.01  # of the body's reach: a bone this near to the end of a limb is a control of it
+_STEEP = 0.15  # of its length, which a limb at least leads down to a foot; fins and folded wings lie flatter
+_POINTS_OF_A_LINE = 8  # bones from which on a body without limbs is held in its middle too
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ def find_effectors(
     *,
     motion: np.ndarray | None = None,
     turning: np.ndarray | None = None,
+    aside: Collection[int] = (),
 ) -> Ends:
     """Suggest the effectors of any tree of bones; the user may pick others.
 
@@ -42,10 +47,11 @@ def find_effectors(
         heads: (J, 3) rest heads, Z up, any unit.
         motion: (K, J, 3) heads in some frames, optional: limbs that never move against the body are left out.
         turning: (J) [rad] how far each bone ever turns, optional: the same.
+        aside: bones that are known to be controls or helpers, optional: nothing ends in them.
 
     Mirrored limbs give one effector each, at their end: the last bone that still carries one where they stand on the
     ground, the tip elsewhere. Along the middle, every chain gives its tip, and a bone with a face on it the head.
-    A chain without branches gives its tip alone; no bones, a ValueError.
+    A body without limbs (a snake, a rope) gives its tip, a long one its middle too; no bones, a ValueError.
     """
     names, parents, heads = tuple(map(str, names)), np.asarray(parents, int), np.asarray(heads, float)
     if not len(names):
@@ -53,12 +59,13 @@ def find_effectors(
     require_tree(parents)
     said = read_names(names)
     tree = read_tree(names, said, parents, heads, {}, motion, {}, turning)
-    usable = [tuple(c for c in kids if not _aside(tree, c)) for kids in tree.children]
-    tree = replace(tree, children=tuple(usable))
     body = max((int(j) for j in np.flatnonzero(tree.parents < 0)), key=lambda j: tree.reach[j])
     size = float(tree.reach[body])
-    while len([c for c in tree.children[body] if tree.length[c] + tree.reach[c] > 0.1 * size]) == 1:
-        body = max(tree.children[body], key=lambda c: tree.length[c] + tree.reach[c])
+    left_out = set(aside) | {j for j in range(len(names)) if _aside(tree, j)}
+    left_out |= _shadows(tree, body, size)
+    usable = [tuple(c for c in kids if c not in left_out) for kids in tree.children]
+    tree = replace(tree, children=tuple(usable))
+    body = _trunk_start(tree, body, size)
     height = tree.heads[:, 2]
     ground = float(min(height[j] for j in [body, *descendants(tree, body)]))
     found: list[int] = []
@@ -73,10 +80,76 @@ def find_effectors(
         if not middle and at != body:
             found.extend(_end_of_middle(tree, at, body, size))
     if not found:
-        found = [_chain_of(tree, body)[-1]]
+        line = _chain_of(tree, body)
+        found = [line[len(line) // 2], line[-1]] if len(line) >= _POINTS_OF_A_LINE else [line[-1]]
     moving = [j for j in dict.fromkeys(found) if _moves(tree, body, j, size)]
-    feet = [j for j in moving if height[j] - ground < 0.1 * size and _is_sided(tree, j, body)]
+    feet = [j for j in moving if height[j] - ground < 0.1 * size and _stands(tree, j, body)]
     return Ends(body, tuple(moving), tuple(feet))
+
+
+def controlled_bones(parents: np.ndarray, heads: np.ndarray, body: int, effectors: Sequence[int]) -> list[int]:
+    """The bones that carry the effectors (indices, parents first): all on the way from ``body`` to them, both ends included.
+
+    ``parents`` (J) and rest ``heads`` (J, 3) are those of all bones. A bone without length that carries one other alone is
+    left out: what it turns counts as turned by the one it carries. Raises ValueError for effectors that do not hang below.
+    """
+    parents = np.asarray(parents, int)
+    line: set[int] = {body}
+    loose = []
+    for end in effectors:
+        above = [end, *ancestors(parents, end)]
+        if body in above:
+            line.update(above[: above.index(body)])
+        else:
+            loose.append(end)
+    if loose:
+        raise ValueError(f"effectors: expected bones below bone {body}, got {', '.join(map(str, loose))}")
+    nearest = 1e-6 * float(np.ptp(np.asarray(heads)[sorted(line)], axis=0).max())
+    carried: dict[int, list[int]] = {}
+    for j in line - {body}:
+        carried.setdefault(int(parents[j]), []).append(j)
+    for j in line - {body, *effectors}:
+        if len(carried[j]) == 1 and np.linalg.norm(heads[carried[j][0]] - heads[j]) <= nearest:
+            line.discard(j)
+    depth = {j: len(ancestors(parents, j)) for j in line}
+    return sorted(line, key=lambda j: (depth[j], j))
+
+
+def _trunk_start(tree: Tree, top: int, size: float) -> int:
+    """The bone from which the body branches, a few bones below the root; the root itself where none does."""
+    body = top
+    for _ in range(_FORK_WITHIN + 1):
+        long = [c for c in tree.children[body] if tree.length[c] + tree.reach[c] > 0.1 * size]
+        if len(long) != 1:
+            return body if long else top
+        body = long[0]
+    return top
+
+
+def _shadows(tree: Tree, top: int, size: float) -> set[int]:
+    """Bones that carry nothing and stand where a limb of the body ends, on no way to it: an animator's targets."""
+    leaves = [j for j in range(len(tree.children)) if tree.real[j] and tree.reach[j] < 0.15 * size]
+    depth = [len(ancestors(tree.parents, j)) for j in range(len(tree.children))]
+    deep = [j for j in range(len(tree.children)) if tree.real[j] and depth[j] >= 3]
+    out = set()
+    for j in leaves:
+        if depth[j] > 1:
+            continue  # controls hang on the root, or on nothing
+        away = np.linalg.norm(tree.heads[deep] - tree.heads[j], axis=1) if deep else np.zeros(0)
+        for at in np.flatnonzero(away < _SAME_PLACE * size).tolist():
+            if j not in ancestors(tree.parents, deep[at]) and top in ancestors(tree.parents, deep[at]):
+                out.add(j)
+    return out
+
+
+def _stands(tree: Tree, j: int, body: int) -> bool:
+    """Whether the limb that ends in ``j`` is one of a pair, leads down, and is no wing or fin by its name."""
+    line = [j, *ancestors(tree.parents, j)]
+    line = line[: line.index(body)] if body in line else line
+    if not _is_sided(tree, j, body) or any(tree.names[k].refused == "a tail, wing or the like" for k in line):
+        return False
+    drop = float(tree.heads[line[-1], 2] - tree.heads[j, 2])
+    return drop > _STEEP * float(sum(tree.length[k] for k in line[:-1]))
 
 
 def _aside(tree: Tree, j: int) -> bool:
