@@ -7,13 +7,16 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import fuzz_formats
 import numpy as np
 import pytest
-from conftest import run_cli
+from conftest import REPO, run_cli
 
 from neural_network import dataset, forward_kinematics
 from neural_network.formats import asf_amc, bvh, importing, retarget
@@ -390,6 +393,36 @@ def test_a_killed_command_leaves_no_output_and_is_taken_up_again(tmp_path: Path)
     assert "from an earlier run" in second.stdout
     for path in sorted((tmp_path / "whole").iterdir()):
         assert (output.parent / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_a_command_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path, rng: np.random.Generator) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    walk = bvh.read(ODD / "01_mixed_rotation_orders.bvh")
+    other = bvh.read(ODD / "32_zero_length_bones.bvh")
+    for n in range(60):
+        clip = other if n % 7 == 3 else walk
+        bvh.write(folder / f"{n:02}.bvh", replace(clip, root_pos=clip.root_pos + [n, 0, 0]))
+    arguments = ["-m", "neural_network", "import", str(folder), "--jobs", "2"]
+    assert run_cli(*arguments, "-o", tmp_path / "whole" / "data.npz").returncode == 0
+    output = tmp_path / "killed" / "data.npz"
+    env = {**os.environ, "PYTHONPATH": str(REPO), "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, *arguments, "-o", str(output)]
+    moments = [*np.sort(rng.integers(0, 60, 6)).tolist(), 60, 60]  # the last two while the output is being written
+    for turn, lines in enumerate(moments):
+        with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, cwd=REPO, start_new_session=True) as process:
+            assert process.stdout is not None
+            for _ in range(lines + 1):  # the heading is a line
+                process.stdout.readline()
+            time.sleep(float(rng.uniform(0, 0.05)))
+            os.killpg(process.pid, signal.SIGKILL) if turn % 2 else process.kill()  # with its readers, or without
+    assert run_cli(*arguments, "-o", output).returncode == 0
+    names = sorted(path.name for path in (tmp_path / "whole").iterdir())
+    assert len(names) == 2
+    assert sorted(path.name for path in output.parent.iterdir()) == names
+    for name in names:
+        assert (output.parent / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 # ---------------------------------------------------------------- the command line

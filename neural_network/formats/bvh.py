@@ -35,13 +35,13 @@ _WORD = re.compile(
     re.I,
 )
 _STOP = re.compile(r"(?<![A-Za-z0-9_])(?:HIERARCHY|ROOT|JOINT|END|SITE|OFFSET|CHANNELS?|MOTION|FRAMES?)|[{}]", re.I)
-_BLANK = re.compile(r"(?:\s+|//[^\n]*|#[^\n]*)+")
+_BLANK = re.compile(r"(?:\s+|//[^\n]*|#[^\n]*)++")
 _LONGEST_NAME = 1000
 _COMMENT_OR_WORD = re.compile(r"(?:#|//)[^\n]*|([^\s#/][^\s#]*|/(?!/)[^\s#]*)")
 _NAME = re.compile(r"[^\n{}]*")
 _CHANNEL = re.compile(r"([XYZ])[_-]?(pos|rot|tra|ang)[a-z]*?(?=[XYZ]_?(?:pos|rot|tra|ang)|[^a-z]|$)", re.I)
 _HEADER_END = (
-    re.compile(rb"(?<![A-Za-z0-9_])(MOTION)(?:\s|#[^\n]*\n|//[^\n]*\n)+FRAME", re.I),
+    re.compile(rb"(?<![A-Za-z0-9_])(MOTION)(?:\s++|#[^\n]*\n|//[^\n]*\n)++FRAME", re.I),
     re.compile(rb"(?:^|[\r\n}])[ \t]*(FRAMES?)[ \t]*[:=]", re.I),
     re.compile(rb"(?:^|[\r\n}])[ \t]*(MOTION)(?![A-Za-z0-9_])", re.I),
     re.compile(rb"(?<=\n)([ \t]*)(?:[-+]?[\d.][-+.\deE]*[ \t]+){5}[-+.\d]"),  # rows of numbers without any heading

@@ -397,7 +397,7 @@ def import_file(path: Path, options: Options, part: Path) -> Row:
         reason = f"{path.name}: {type(error).__name__}: {_one_line(error)} (a fault in this program, please report it)"
         row, arrays = Row(str(path), False, reason=reason), {}
     members: dict[str, Any] = {"row": np.frombuffer(json.dumps(asdict(row)).encode(), np.uint8), **arrays}
-    temporary = part.with_suffix(".new")
+    temporary = part.with_suffix(f".{os.getpid()}.new")  # a reader left over from a killed run may still be at it
     try:
         with open(temporary, "wb") as out:
             np.savez(out, **members)
@@ -515,7 +515,7 @@ def run(
     if not kept:
         shutil.rmtree(folder, ignore_errors=True)
         raise ValueError(f"none of {len(files)} files gave a clip; the first reason: {first}")
-    yield from _write_all(kept, output, options)
+    yield from _write_all(kept, output, folder, options)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -656,8 +656,10 @@ class _Piece:
         return _pose_set(rig, own, self.up_axis, self.unit, self.name, self.fps)
 
 
-def _write_all(kept: Sequence[tuple[Path, str, int]], output: Path, options: Options) -> Iterator[Written]:
-    """Write the clips of ``kept``, which are parts with their file's path and number of clips."""
+def _write_all(
+    kept: Sequence[tuple[Path, str, int]], output: Path, folder: Path, options: Options
+) -> Iterator[Written]:
+    """Write the clips of ``kept``, which are parts with their file's path and number of clips; unfinished files in ``folder``."""
     known: dict[str, OwnPoses] = {}
     pieces = [piece for part, path, clips in kept for piece in _pieces(part, path, clips, known)]
     groups = [pieces] if options.rig == "reference" else _by_skeleton(pieces)
@@ -674,7 +676,7 @@ def _write_all(kept: Sequence[tuple[Path, str, int]], output: Path, options: Opt
             path = output.with_name(f"{output.stem}-{label}{output.suffix}")
         own = group[0].own
         rig = reference() if own is None else own_skeleton(own, group[0].up_axis, group[0].unit)
-        frames, clips = _write(path, group, rig, options)
+        frames, clips = _write(path, folder, group, rig, options)
         yield Written(str(path), rig.count, clips, frames, group[0].name)
 
 
@@ -747,8 +749,11 @@ def _size(piece: _Piece) -> float:
     return float(np.linalg.norm(piece.own.heads - piece.own.heads[0], axis=1).max()) or 1.0
 
 
-def _write(path: Path, pieces: Sequence[_Piece], rig: Skeleton, options: Options) -> tuple[int, int]:
-    """Stream the pieces of one skeleton into an npz, whole or not at all; the numbers of frames and clips."""
+def _write(path: Path, folder: Path, pieces: Sequence[_Piece], rig: Skeleton, options: Options) -> tuple[int, int]:
+    """Stream the pieces of one skeleton into an npz, whole or not at all; the numbers of frames and clips.
+
+    Until it is whole it stands in ``folder``, so that a killed run leaves nothing beside the output.
+    """
     partners = mirrored_bones(rig) if options.mirror else None
     names = _unique([(piece.name, piece.source) for piece in pieces])
     lengths = [piece.frames for piece in pieces]
@@ -783,7 +788,7 @@ def _write(path: Path, pieces: Sequence[_Piece], rig: Skeleton, options: Options
         "t_pose": rig.t_pose,
         **({} if rig.limits is None else {"limits": rig.limits}),
     }
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    temporary = folder / f"{path.name}.{os.getpid()}.new"
     try:
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, array in fixed.items():
