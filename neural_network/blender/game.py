@@ -21,7 +21,8 @@ from mathutils import Matrix, Quaternion, Vector
 
 from ..network import Network
 from ..solver import Goals, Solution
-from . import live_ik, live_pose, live_rig, live_state, live_targets, runtime
+from . import live_controls, live_pose, live_rig, live_state, live_takeover, live_targets, runtime
+from .live_controls import ControlRig
 
 
 class Body:
@@ -32,11 +33,12 @@ class Body:
 
         Raises ValueError, in words, for a rig that these weights do not fit or that something else moves.
         """
-        net = live_ik.weights() if net is None else net
-        rig = live_rig.usable(ob, net)
+        net = live_state.weights() if net is None else net
+        rig = live_rig.usable(ob, net, controls=True)
         self.name = ob.name
-        now = runtime.snapshot(ob)
-        self._live = live_state.worked_out("", ob, rig, net, now, {name: values.copy() for name, values in now.items()})
+        before = runtime.snapshot(ob)
+        self._switches = live_takeover.begin(ob, rig, net).switches if isinstance(rig, ControlRig) else {}
+        self._live = live_state.worked_out("", ob, rig, net, runtime.snapshot(ob), before)
         self.effectors = tuple(live_state.roles(self._live))
         count = len(self.effectors)
         self._rows = self._live.base_rows.copy()
@@ -113,7 +115,7 @@ class Body:
             phase=phase,
             task=task,
         )
-        self.solution = live.session.solve(live.goals, live_ik.STEPS, False, self._free_root)
+        self.solution = live.session.solve(live.goals, live_state.STEPS, False, self._free_root)
         if write:
             live_pose.write(ob, live.rig, self.solution.quaternions, self.solution.root_pos, plain=live.plain)
         return self.solution
@@ -122,6 +124,7 @@ class Body:
         """Every bone as it was when this began."""
         ob = bpy.data.objects.get(self.name)
         if ob is not None:
+            live_controls.switch_back(ob, self._switches)
             runtime.restore(ob, self._live.before)
 
     def _row(self, effector: str) -> int:

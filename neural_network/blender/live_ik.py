@@ -20,14 +20,18 @@ from .. import rotations
 from ..context import task_value
 from ..network import Network
 from ..solver import Goals
-from . import live_pose, live_rig, live_targets, runtime
+from . import live_pose, live_rig, live_takeover, live_targets, runtime
+from .live_controls import ControlRig
 from .live_state import (
     BASE,
     BEFORE,
     BONES,
     FRAME,
+    STEPS,
+    SWITCHES,
     Live,
     anchor,
+    anchor_at,
     chosen,
     collection_of,
     collections,
@@ -57,7 +61,6 @@ __all__ = [
     "weights",
 ]
 
-STEPS = 12  # exact steps at most; near targets need two or three, and the rest is then not taken
 UNMOVED = 1e-6  # [leg lengths], 1 - |cos of half the angle|: float32 places that went to the world and back
 _paused = False
 
@@ -79,13 +82,14 @@ def start(
         raise ValueError(f"{ob.name} is not in this view layer")
     if getattr(ob.data, "pose_position", "POSE") == "REST":
         raise ValueError(f"{ob.name} is shown in Rest Position: switch to Pose Position (Armature properties)")
-    rig = live_rig.usable(ob, net)
+    rig = live_rig.usable(ob, net, controls=True)
     remove_dead()
     context.view_layer.update()
     mode_before = ob.mode
     if context.mode != "OBJECT" and _mode_can_change():
         bpy.ops.object.mode_set(mode="OBJECT")
     channels = runtime.snapshot(ob)
+    taken = live_takeover.begin(ob, rig, net) if isinstance(rig, ControlRig) else None
     collection: Any = bpy.data.collections.new(f"Neural IK {ob.name}")
     context.scene.collection.children.link(collection)
     settings = collection.neural_ik_live
@@ -93,7 +97,8 @@ def start(
     settings.ground = float(ob.matrix_world.translation.z)
     collection[BONES] = "\n".join(rig.bones)
     collection[FRAME] = context.scene.frame_current_final
-    store(collection, BASE, channels)
+    collection[SWITCHES] = taken.switches if taken is not None else {}
+    store(collection, BASE, runtime.snapshot(ob))
     store(collection, BEFORE, channels)
     live = _make(collection, ob, rig, net)
     live_targets.add_targets(context, collection, live, ob, all_on)
@@ -102,6 +107,9 @@ def start(
     live_targets.refresh(live, collection)
     live_targets.take_as_they_are(live, ob)
     live.notes = live_rig.notes(rig, channels) + ([live.solver.warning] if live.solver.warning else [])
+    if taken is not None:
+        live.notes += [taken.note] if taken.note else []
+        live.notes.append("The limbs are led by FK while Live IK is on, and after Apply (IK_FK is 1)")
     lives[collection.name] = live
     live_targets.select_lead(context, collection)
     return collection
@@ -280,18 +288,24 @@ def rebase(live: Live, collection: bpy.types.Collection, ob: bpy.types.Object, a
     if also_before:
         live.before = {name: values.copy() for name, values in live.base.items()}
         store(collection, BEFORE, live.before)
+        own: Any = collection
+        own[SWITCHES] = dict.fromkeys(live_pose.switches(collection), 1.0)
     store(collection, BASE, live.base)
     anchor(live, ob)
 
 
-def ride(live: Live, collection: bpy.types.Collection, ob: bpy.types.Object) -> np.ndarray | None:
+def ride(live: Live, collection: Any, ob: bpy.types.Object) -> np.ndarray | None:
     """The animation moved the bones to another frame: that is the new base, and targets go along with it.
 
     Returns where they are now (T, 7); None where they stay.
     """
     now = runtime.snapshot(ob)
-    old = live.base_rows
-    if live.written is not None:
+    old, kept = live.base_rows, (live.base_rot, live.base_root)
+    if isinstance(live.rig, ControlRig):
+        live.before = now
+        collection[SWITCHES] = live_takeover.take(live, ob, live.rig).switches
+        live.base = runtime.snapshot(ob)
+    elif live.written is not None:
         for name, values in now.items():
             other = values != live.written[name]
             live.base[name] = np.where(other, values, live.base[name])
@@ -301,6 +315,7 @@ def ride(live: Live, collection: bpy.types.Collection, ob: bpy.types.Object) -> 
     keep: Any = collection
     keep[FRAME] = bpy.context.scene.frame_current_final
     if settings_of(collection).mode == "INSTEAD":
+        anchor_at(live, ob, *kept)
         return None
     anchor(live, ob)
     rows = live.seen
@@ -353,7 +368,7 @@ def sync(fresh: bool = False, solved: bool = True) -> None:
             continue
         try:
             net = weights()
-            live = _make(collection, ob, live_rig.fit(ob, net), net)
+            live = _make(collection, ob, live_rig.known(ob, net), net)
         except (ValueError, OSError):
             continue  # Cancel works without
         live_targets.refresh(live, collection)
@@ -401,6 +416,8 @@ def _before_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
         ob = settings_of(collection).armature if collection is not None else None
         if ob is not None and ob.name in scene.objects and ob.pose is not None:
             live.written = runtime.snapshot(ob)
+            if isinstance(live.rig, ControlRig):  # what the animation does not say is as it was without Live IK
+                live_pose.restore(ob, collection)
 
 
 def _after_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:

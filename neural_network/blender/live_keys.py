@@ -13,8 +13,9 @@ import numpy as np
 from .. import rotations
 from ..config import GROUND
 from . import actions as blender_actions
-from . import live_ik, live_pose, live_rig, live_state, runtime
+from . import live_controls, live_ik, live_pose, live_rig, live_state, runtime
 from .data import Progress
+from .live_controls import ControlRig
 from .live_state import Live, settings_of
 from .rig import Rig
 
@@ -52,12 +53,11 @@ def key(context: bpy.types.Context, ob: bpy.types.Object, rig: Rig, mask: np.nda
     kinds = _KINDS.get(name, _KINDS.get(name.removeprefix("BUILTIN_KSI_"), ("root", "rotation")))
     there = _existing(ob) if name == "Available" else None
     done = 0
-    for j, bone in enumerate(rig.index.tolist()):
-        if mask is not None and not mask[j]:
-            continue
+    rooted = live_controls.with_place(rig)
+    for bone in _chosen(rig, mask):
         pb = ob.pose.bones[bone]
         channels = [live_rig.rotation_channel(pb.rotation_mode)] if "rotation" in kinds or there is not None else []
-        if "location" in kinds or ((j == 0) and ("root" in kinds or there is not None)):
+        if "location" in kinds or (bone in rooted and ("root" in kinds or there is not None)):
             channels.append("location")
         if "scale" in kinds:
             channels.append("scale")
@@ -67,7 +67,18 @@ def key(context: bpy.types.Context, ob: bpy.types.Object, rig: Rig, mask: np.nda
             if there is not None and f'pose.bones["{bpy.utils.escape_identifier(pb.name)}"].{channel}' not in there:
                 continue
             done += bool(pb.keyframe_insert(channel, group=pb.name, options=options))
+    for name in rig.switches if done and isinstance(rig, ControlRig) else ():
+        done += bool(ob.pose.bones[name].keyframe_insert(f'["{live_controls.SWITCH}"]', group=name, options=options))
     return done
+
+
+def _chosen(rig: Rig, mask: np.ndarray | None) -> list[int]:
+    """The bones to key, among all; with ``mask`` (J) those that belong to the controlled bones chosen."""
+    if mask is None:
+        return live_controls.written(rig)
+    if isinstance(rig, ControlRig):
+        return [handle.bone for handle in rig.handles if mask[handle.joint]]
+    return rig.index[mask].tolist()
 
 
 def _options(context: bpy.types.Context) -> set[Any]:
@@ -134,7 +145,7 @@ def bake(
     scene: Any = context.scene
     back = scene.frame_current, scene.frame_subframe
     rows = np.empty((len(frames), len(live.rig.bones), 4))
-    roots = np.empty((len(frames), 3))
+    places = np.empty((len(frames), len(live.rig.bones), 3), np.float32)
     feet = np.empty((2, len(frames), len(live.rig.skeleton.feet), 2, 3))
     hidden = _take_off_meshes(scene, ob)
     try:
@@ -144,7 +155,7 @@ def bake(
                 raise ValueError(f"frame {frame}: {live.problem}")
             channels = runtime.snapshot(ob)
             rows[i] = live_rig.own_quaternions(live.rig, channels, list(range(len(live.rig.bones))))
-            roots[i] = channels["location"].reshape(-1, 3)[live.rig.index[0]]
+            places[i] = channels["location"].reshape(-1, 3)
             feet[0, i] = _feet(live, ob, live.base)
             feet[1, i] = _feet(live, ob, channels)
             yield Progress(i + 1, len(frames) + 1, f"frame {frame}")
@@ -154,7 +165,7 @@ def bake(
             if other is not None and modifier in other.modifiers:
                 other.modifiers[modifier].show_viewport = True
         scene.frame_set(back[0], subframe=back[1])
-    _write(ob, live, np.array(frames, np.float32), rows, roots, into)
+    _write(ob, live, np.array(frames, np.float32), rows, places, into)
     yield Progress(len(frames) + 1, len(frames) + 1, "keys written")
     return _skate(live, feet)
 
@@ -196,7 +207,7 @@ def _skate(live: Live, feet: np.ndarray) -> Skate:
     return Skate(float(before.mean()), float(after.mean()), float(after.max()), int(stands.sum()))
 
 
-def _write(ob: Any, live: Live, frames: np.ndarray, rows: np.ndarray, roots: np.ndarray, into: str) -> None:
+def _write(ob: Any, live: Live, frames: np.ndarray, rows: np.ndarray, places: np.ndarray, into: str) -> None:
     """The keys."""
     data = ob.animation_data or ob.animation_data_create()
     old = data.action
@@ -213,15 +224,17 @@ def _write(ob: Any, live: Live, frames: np.ndarray, rows: np.ndarray, roots: np.
     mask = (
         live_pose.selected(ob, live.rig) if settings_of(bpy.data.collections[live.collection]).selected_only else None
     )
-    for j, bone in enumerate(live.rig.index.tolist()):
-        if mask is not None and not mask[j]:
-            continue
+    rooted = live_controls.with_place(live.rig)
+    for bone in _chosen(live.rig, mask):
         name, mode = live.rig.bones[bone], live.rig.modes[bone]
         values = _in_mode(rotations.continuous_quaternions(rows[:, bone : bone + 1])[:, 0], mode)
         path = f'pose.bones["{bpy.utils.escape_identifier(name)}"].'
         _replace(action, slot, path + live_rig.rotation_channel(mode), values, frames, name)
-        if j == 0 and not live.rig.connected[bone]:
-            _replace(action, slot, path + "location", roots, frames, name)
+        if bone in rooted:
+            _replace(action, slot, path + "location", places[:, bone], frames, name)
+    for name in live.rig.switches if isinstance(live.rig, ControlRig) else ():
+        path = f'pose.bones["{bpy.utils.escape_identifier(name)}"]["{live_controls.SWITCH}"]'
+        _replace(action, slot, path, np.ones((len(frames), 1)), frames, name)
     if into == "NLA":
         _as_track(data, old, action, slot)
     else:

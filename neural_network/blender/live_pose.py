@@ -10,8 +10,9 @@ import numpy as np
 
 from .. import rotations
 from ..skeleton import limb
-from . import live_rig, runtime
-from .live_state import BEFORE, BONES, Live, Target, loaded, pose_matrices, roles
+from . import live_controls, live_rig, runtime
+from .live_controls import ControlRig
+from .live_state import BEFORE, BONES, SWITCHES, Live, Target, loaded, pose_matrices, roles
 from .rig import Rig
 from .runtime import CHANNELS
 
@@ -35,6 +36,9 @@ def write(
         known, head = live_rig.pose_of(ob, rig, base)
         quaternions = np.where(mask[:, None], quaternions, rotations.quaternion_from_axis_angle(known))
         root_pos = root_pos if mask[0] else head
+    if isinstance(rig, ControlRig):
+        live_controls.apply(ob, rig, quaternions, root_pos)
+        return
     if not plain:
         runtime.apply(ob, rig, rotations.axis_angle_from_quaternion(quaternions), root_pos)
         return
@@ -54,21 +58,22 @@ def write(
 
 def write_base(ob: bpy.types.Object, live: Live) -> None:
     """The controlled bones as the base pose has them, to the last digit."""
-    bones, rig = ob.pose.bones, live.rig
+    bones, rows = ob.pose.bones, live_controls.written(live.rig)
     for name in ("rotation_quaternion", "rotation_euler", "rotation_axis_angle"):
         size = CHANNELS[name]
-        now = np.empty(len(rig.bones) * size, np.float32)
+        now = np.empty(len(live.rig.bones) * size, np.float32)
         bones.foreach_get(name, now)
-        now.reshape(-1, size)[rig.index] = live.base[name].reshape(-1, size)[rig.index]
+        now.reshape(-1, size)[rows] = live.base[name].reshape(-1, size)[rows]
         bones.foreach_set(name, now)
-    root = int(rig.index[0])
-    bones[root].location = live.base["location"].reshape(-1, 3)[root].tolist()
+    for bone in live_controls.with_place(live.rig):
+        bones[bone].location = live.base["location"].reshape(-1, 3)[bone].tolist()
     ob.update_tag(refresh={"OBJECT", "DATA"})
 
 
 def restore(ob: bpy.types.Object, collection: bpy.types.Collection) -> None:
     """Every bone as it was before Live IK; bones that were renamed or deleted meanwhile are left out."""
     channels = loaded(collection, BEFORE)
+    live_controls.switch_back(ob, switches(collection))
     names = str(collection.get(BONES, "")).split("\n")
     if names == [pb.name for pb in ob.pose.bones]:
         runtime.restore(ob, channels)
@@ -80,11 +85,20 @@ def restore(ob: bpy.types.Object, collection: bpy.types.Collection) -> None:
     ob.update_tag(refresh={"OBJECT", "DATA"})
 
 
+def switches(collection: Any) -> dict[str, float]:
+    """What led the limbs of a control rig before Live IK."""
+    kept = collection.get(SWITCHES)
+    return {name: float(value) for name, value in kept.items()} if kept is not None else {}
+
+
 def selected(ob: bpy.types.Object, rig: Rig) -> np.ndarray:
     """(J) bool: which controlled bones are selected."""
     bones: Any = ob.pose.bones
     old = not hasattr(bpy.types.PoseBone, "select") and "select" not in bpy.types.PoseBone.bl_rna.properties
-    return np.array([(bones[i].bone if old else bones[i]).select for i in rig.index.tolist()], bool)
+    out = np.array([(bones[i].bone if old else bones[i]).select for i in rig.index.tolist()], bool)
+    for handle in rig.handles if isinstance(rig, ControlRig) else ():
+        out[handle.joint] |= (bones[handle.bone].bone if old else bones[handle.bone]).select
+    return out
 
 
 def swivel(live: Live, quaternions: np.ndarray, root: np.ndarray, target: Target, hint: np.ndarray) -> np.ndarray:

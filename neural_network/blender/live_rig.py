@@ -12,8 +12,9 @@ import numpy as np
 from .. import rotations
 from .. import skeleton as skeletons
 from ..network import Network
+from . import live_controls, runtime
 from . import rig as rigs
-from . import runtime
+from .live_controls import ControlRig
 from .rig import Rig
 
 LIMBS = {  # effector: what its hint turns
@@ -51,8 +52,15 @@ def fit(ob: bpy.types.Object, net: Network) -> Rig:
     return replace(rig, skeleton=skeleton, index=rig.index[order], roles=theirs.names)
 
 
-def usable(ob: bpy.types.Object, net: Network) -> Rig:
-    """:func:`fit`, for a rig that may be moved; else ValueError says why it may not, and what to do."""
+def usable(ob: bpy.types.Object, net: Network, controls: bool = False) -> Rig:
+    """:func:`fit`, for a rig that may be moved; else ValueError says why it may not, and what to do.
+
+    With ``controls`` a generated Rigify human is taken too, as a ControlRig that is written through its controls.
+    """
+    if ob.library is not None:
+        raise ValueError(f"{ob.name} is linked from a library: make a library override first (Object > Relations)")
+    if controls and live_controls.is_rigify(ob) and not live_controls.missing(ob):
+        return live_controls.read(ob, net)
     reason = control_rig(ob)
     if reason:
         raise ValueError(reason)
@@ -63,21 +71,27 @@ def usable(ob: bpy.types.Object, net: Network) -> Rig:
     return rig
 
 
+def known(ob: bpy.types.Object, net: Network) -> Rig:
+    """The rig of a character that is live already. Raises ValueError where bones are missing."""
+    if live_controls.is_rigify(ob) and not live_controls.missing(ob):
+        return live_controls.read(ob, net)
+    return fit(ob, net)
+
+
 def control_rig(ob: bpy.types.Object) -> str:
-    """Why a rig made of controls cannot be used, and what to do; empty for any other."""
-    names = [pb.name for pb in ob.pose.bones] if ob.pose is not None else []
-    if any(name.startswith("ORG-") for name in names) and any(name.startswith("DEF-") for name in names):
-        return (
-            f"{ob.name} is a Rigify control rig: its controls move the bones that Live IK would write. Use Live IK on the"
-            " metarig or on a game rig, bones that nothing else moves, and let the controls follow it"
-        )
-    return ""
+    """Why the bones of a rig made of controls cannot be written, and what to do; empty for any other."""
+    if not live_controls.is_rigify(ob):
+        return ""
+    missing = live_controls.missing(ob)
+    which = f", and not the whole human (it lacks {', '.join(missing[:3])})" if missing else ""
+    return (
+        f"{ob.name} is a Rigify control rig{which}: its controls move the bones that would be written. Use the metarig or a"
+        " game rig, bones that nothing else moves, and let the controls follow it"
+    )
 
 
 def refusal(ob: bpy.types.Object, rig: Rig) -> str:
     """Why Live IK cannot move these bones, and what to do; empty where it can."""
-    if ob.library is not None:
-        return f"{ob.name} is linked from a library: make a library override first (Object > Relations)"
     needed = {rig.bones[i] for i in rig.needed}
     moved = _constrained(ob, needed)
     if moved:
@@ -139,6 +153,8 @@ def pose_of(ob: bpy.types.Object, rig: Rig, channels: dict[str, np.ndarray]) -> 
 
     Blender need not have evaluated them. Constraints play no part.
     """
+    if isinstance(rig, ControlRig):
+        return live_controls.pose_of(ob, rig, channels, own_quaternions(rig, channels, list(range(len(rig.bones)))))
     location = channels["location"].reshape(-1, 3).astype(np.float64)
     if rig.simple:
         turns = own_quaternions(rig, channels, rig.index.tolist())

@@ -23,11 +23,14 @@ from ..novelty import Explanation
 from ..realtime import right_product
 from ..solver import Goals, Session, Solution, Solver
 from . import live_rig, memory
+from .live_controls import ControlRig
 from .rig import Rig
 from .runtime import CHANNELS
 
+STEPS = 12  # exact steps at most; near targets need two or three, and the rest is then not taken
 ROOT = "Hips"  # the role that the root's target has
 BASE, BEFORE, BONES = "neural_ik_base", "neural_ik_before", "neural_ik_bones"
+SWITCHES = "neural_ik_switches"  # what led the limbs of a control rig
 FRAME = "neural_ik_frame"  # to which the base pose belongs
 
 
@@ -219,7 +222,9 @@ def worked_out(
     live.rest = rotations.quaternion_from_matrix(skeleton.rest_arm[ends, :3, :3])
     live.rest_turns = [Quaternion(q) for q in live.rest.tolist()]
     live.unrest = np.stack([right_product(q) for q in rotations.quaternion_conjugate(live.rest[:-1])])
-    live.plain = rig.simple and all(rig.modes[b] == "QUATERNION" for b in rig.index.tolist())
+    live.plain = (
+        not isinstance(rig, ControlRig) and rig.simple and all(rig.modes[b] == "QUATERNION" for b in rig.index.tolist())
+    )
     live.steps = skeleton.rest_arm.copy()
     live.steps[1:] = np.linalg.inv(skeleton.rest_arm[skeleton.parents[1:]]) @ skeleton.rest_arm[1:]
     anchor(live, ob)
@@ -228,7 +233,12 @@ def worked_out(
 
 def anchor(live: Live, ob: bpy.types.Object) -> None:
     """Build on the base pose: the network then only changes it."""
-    live.base_rot, live.base_root = live_rig.pose_of(ob, live.rig, live.base)
+    anchor_at(live, ob, *live_rig.pose_of(ob, live.rig, live.base))
+
+
+def anchor_at(live: Live, ob: bpy.types.Object, rot: np.ndarray, root: np.ndarray) -> None:
+    """Build on a pose: rot_local (J, 3), head of the Hips (3) [m, rig space]."""
+    live.base_rot, live.base_root = rot, root
     posed = pose_matrices(live, rotations.matrix_from_axis_angle(live.base_rot), live.base_root)
     ends = [*live.rig.skeleton.effectors, 0]
     live.base_rows = np.concatenate([posed[ends, :3, 3], rotations.quaternion_from_matrix(posed[ends, :3, :3])], axis=1)

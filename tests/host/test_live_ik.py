@@ -634,7 +634,7 @@ def make_controlled(ob: Any) -> None:
     [
         (make_driven, "moved by a driver: mute it"),
         (make_constrained, "moved by the constraint IK: Live IK would fight it. Mute it, or bake"),
-        (make_controlled, "Rigify control rig: .* Use Live IK on the metarig"),
+        (make_controlled, "Rigify control rig, and not the whole human .* Use the metarig"),
         (make_rest, "Rest Position"),
         (make_mirrored, "negative scale"),
     ],
