@@ -157,7 +157,7 @@ def test_the_command_writes_the_page_and_says_who_was_missing(tmp_path: Path, mo
     assert page.count("| **network alone** |") == 2
     assert "SciPy least_squares was left out: it is not installed" in page
     assert str(tmp_path) not in page
-    assert len(list((tmp_path / "made_up_networks").glob("*.npy"))) == 3
+    assert len(list((tmp_path / "made_up_networks").glob("*.npy"))) == 4
 
 
 def test_the_command_refuses_takes_that_are_too_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
