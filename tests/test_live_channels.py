@@ -172,7 +172,7 @@ def test_limbs_keep_their_bone_lengths_whatever_is_guessed(rng: np.random.Genera
     shape = knee_layout()
     inputs, _ = knee_rows(rng, 100)
     _, scene = encode_inputs(shape, inputs)
-    knees = decode(shape, rng.standard_normal((100, 4)), scene).reshape(100, 2, 3)
+    knees = decode(shape, rng.standard_normal((100, 6)), scene).reshape(100, 2, 3)
     for i, limb in enumerate(LIMBS):
         hip = inputs[:, :3] + turn(inputs[:, 3:7], np.array(limb.root))
         ankle = inputs[:, 7 + 7 * i : 10 + 7 * i]
@@ -186,36 +186,62 @@ def test_a_target_out_of_reach_gives_a_straight_limb_and_no_nan(rng: np.random.G
     inputs[0, 7:10] = inputs[0, :3] + [5.0, 0, 0]
     inputs[1, 7:10] = inputs[1, :3] + turn(inputs[1, 3:7], np.array(LIMBS[0].root))
     x, scene = encode_inputs(shape, inputs)
-    knees = decode(shape, np.zeros((3, 4)), scene)
+    knees = decode(shape, np.zeros((3, 6)), scene)
     assert np.all(np.isfinite(x))
     assert np.all(np.isfinite(knees))
     hip = inputs[0, :3] + turn(inputs[0, 3:7], np.array(LIMBS[0].root))
     assert np.isclose(np.linalg.norm(knees[0, :3] - hip), LIMBS[0].upper)
 
 
-def test_rotations_out_are_unit_and_exact_puts_the_feet_on_their_targets(rng: np.random.Generator) -> None:
+def test_rotations_out_are_unit_and_exact_puts_the_feet_on_their_targets_and_the_soles_along_the_normals(
+    rng: np.random.Generator,
+) -> None:
     shape = legs_layout()
     inputs, outputs = legs_rows(rng, 100)
     _, scene = encode_inputs(shape, inputs)
-    guess = encode_outputs(shape, outputs, scene) + 0.05 * rng.standard_normal((100, 18))
+    guess = encode_outputs(shape, outputs, scene)
+    guess[:, :18] += 0.05 * rng.standard_normal((100, 18))
     plain, exact = (decode(shape, guess, scene, exact=e).reshape(100, 6, 4) for e in (False, True))
     assert np.abs(np.linalg.norm(plain, axis=-1) - 1).max() < 1e-12
     assert np.abs(np.linalg.norm(exact, axis=-1) - 1).max() < 1e-12
-    _, true, _ = legs_forward(scene, outputs.reshape(100, 6, 4))
+    _, true, true_turned = legs_forward(scene, outputs.reshape(100, 6, 4))
     _, feet, turned = legs_forward(scene, plain)
     _, placed, placed_turned = legs_forward(scene, exact)
     assert np.linalg.norm(feet - true, axis=-1).mean() > 0.01
     assert np.linalg.norm(placed - true, axis=-1).max() < 1e-6
-    assert geodesic_angle(placed_turned, turned).max() < 1e-7
+    soles = guess[:, 18:].reshape(100, 2, 3, 1)
+    along = (placed_turned @ soles)[..., 0]
+    assert np.abs(along - (true_turned @ soles)[..., 0]).max() < 1e-6
+    assert geodesic_angle(placed_turned, true_turned).mean() < 0.8 * geodesic_angle(turned, true_turned).mean()
+
+
+def test_before_anything_is_learned_the_feet_are_on_their_targets_and_the_knees_bend_about_their_hinges(
+    rng: np.random.Generator,
+) -> None:
+    shape = legs_layout()
+    inputs, outputs = legs_rows(rng, 100)
+    _, scene = encode_inputs(shape, inputs)
+    answer = decode(shape, np.zeros((100, 24)), scene).reshape(100, 6, 4)
+    _, feet, turned = legs_forward(scene, answer)
+    _, true, _ = legs_forward(scene, outputs.reshape(100, 6, 4))
+    assert np.linalg.norm(feet - true, axis=-1).max() < 1e-6
+    old = inputs[:, 7:49].reshape(100, 6, 7)[..., 3:]
+    _, _, before = legs_forward(scene, old)
+    assert geodesic_angle(turned, before).max() < 1e-7  # the feet look where they looked
+    offset = np.array([0, -0.44, 0]), np.array([0, -0.47, 0.02])
+    for knee in (1, 4):
+        bent = quaternion_multiply(old[:, knee] * [1, -1, -1, -1], answer[:, knee])  # in the calf's axes
+        hinge = np.cross(turn(old[:, knee] * [1, -1, -1, -1], np.tile(offset[0], (100, 1))), offset[1])
+        assert np.abs(np.cross(bent[:, 1:], hinge)).max() < 1e-7
 
 
 def test_a_leg_without_length_cannot_be_put_on_a_target(rng: np.random.Generator) -> None:
     inputs, _ = legs_rows(rng, 1)
     inputs[0, 14:17] = 0  # the left calf's place in its thigh
     _, scene = encode_inputs(legs_layout(), inputs[0])
-    assert np.all(np.isfinite(decode(legs_layout(), np.zeros(18), scene)))
+    assert np.all(np.isfinite(decode(legs_layout(), np.zeros(24), scene)))
     with pytest.raises(ValueError, match="longer than"):
-        decode(legs_layout(), np.zeros(18), scene, exact=True)
+        decode(legs_layout(), np.zeros(24), scene, exact=True)
 
 
 def test_a_strayed_previous_pose_differs_only_in_the_rotations_and_its_answer_leads_home(

@@ -17,6 +17,7 @@ from test_live_channels import legs_rows
 
 from neural_network.live.axes import GODOT, UNITY, axes_matrix, convert_quaternions, convert_vectors
 from neural_network.live.body import Body
+from neural_network.live.channels import decode, encode_inputs, legs_layout
 from neural_network.live.server import Server
 from neural_network.rotations import geodesic_angle, matrix_from_quaternion, quaternion_from_axis_angle
 
@@ -90,9 +91,13 @@ def test_a_foreign_client_receives_the_pose_and_the_prediction(which: str, tmp_p
         quaternions = quaternions[:, [3, 0, 1, 2]]
     shown = matrix_from_quaternion(convert_quaternions(matrix, turns))
     assert geodesic_angle(matrix_from_quaternion(quaternions), shown).max() < 1e-4
-    # a trainee that has seen nothing answers the previous pose
+    # a trainee that has seen nothing puts the previous pose on the targets
     assert got["sequence"] == got["asked"]
-    assert np.abs(np.array(got["predict"]).reshape(6, 4) - old).max() < 1e-4
+    hello = legs_layout(unit=0.01, xyzw=order == "xyzw", up=tuple(matrix @ [0, 0, 1]))
+    _, scene = encode_inputs(hello, row)
+    expected = decode(hello, np.zeros(24), scene)
+    assert np.abs(np.array(got["predict"]) - expected).max() < 1e-4
+    assert np.abs(expected - old.ravel()).max() > 1e-3
 
 
 @pytest.mark.parametrize("which", sorted(CLIENTS))

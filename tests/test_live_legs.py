@@ -70,7 +70,7 @@ def test_an_exact_answer_puts_the_feet_of_the_pose_on_their_targets(poses: datas
         skeleton, place, turn, legs.leg_turns(skeleton, turn), targets, np.tile([0.0, 0, 1], (2, 1)), np.ones(2)
     )
     _, scene = encode_inputs(shape, row)
-    answer = decode(shape, np.zeros(18), scene, exact=True).reshape(6, 4)
+    answer = decode(shape, np.zeros(24), scene, exact=True).reshape(6, 4)
     after, _ = legs.placed(skeleton, legs.with_legs(skeleton, turns, turn, answer), at)
     assert np.abs(after[[bones[2], bones[5]]] - targets).max() < 1e-6
 

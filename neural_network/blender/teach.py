@@ -25,7 +25,7 @@ from mathutils import Matrix
 
 from ..live import legs, replay
 from ..live.body import Body, body_of, shown, solving_body
-from ..live.channels import SIDES, SIZES, Layout, decode, encode_inputs, groups
+from ..live.channels import SIDES, Layout, decode, encode_inputs
 from ..live.protocol import read_hello
 from ..live.server import PORT, Server
 from ..live.trainee import LEARNING, NEW, SOLVING, Settings, Trainee
@@ -42,7 +42,7 @@ from .data import Progress
 from .rig import Rig
 
 WORK = 0.003  # [s] of learning in a tick; reading and answering come on top
-FRAME_STEPS, FRAME_SECONDS = 24, 0.004  # of learning for each frame of an action, at most
+FRAME_STEPS = 24  # of learning for each frame of an action: so many on any machine, that all learn the same
 BUSY, IDLE = 0.01, 0.1  # [s] between two ticks: with somebody to serve or drive, and without
 SAVE_EVERY = 60.0  # [s] what clients taught is saved
 SLOW = 0.3  # [m/s] a foot slower than this stands, as in the rows that are taught
@@ -188,10 +188,7 @@ def lesson_for(ob: bpy.types.Object, own: Rig | None = None) -> tuple[str, Lesso
 
 def _fresh(name: str, shape: Layout, settings: Settings, seed: int = 0) -> Lesson:
     """A lesson that knows nothing."""
-    unit = {"rotation": np.eye(4)[0], "direction": np.eye(3)[0]}
-    rest = np.concatenate([unit.get(c.kind, np.zeros(SIZES[c.kind])) for c in shape.inputs])
-    inputs = int(encode_inputs(shape, rest)[0].shape[-1])
-    return Lesson(name, shape, Trainee(inputs, groups(shape), settings, np.random.default_rng(seed)))
+    return Lesson(name, shape, replay.fresh(shape, settings, seed))
 
 
 def teach(
@@ -241,10 +238,10 @@ def teach(
                 replay.observe(shape, trainee, given, wanted, rng)
                 if sweep == 0:
                     first.append(trainee.error)
-                trainee.train(FRAME_STEPS, FRAME_SECONDS, time.thread_time)  # a busy machine learns as much
+                trainee.train(FRAME_STEPS)
                 lesson.watch()
                 done += 1
-                if done % 4 == 0:
+                if done % 2 == 0:
                     yield Progress(done, passes * count, f"{title}: {describe(lesson)}")
         if trainee.state == SOLVING:
             break

@@ -9,8 +9,10 @@ parent bone already and stays as it is. The reference's own tilt against the ver
 Two kinds of structure are used where they are declared, because they need not be learned:
 
 - a *limb* (hip, knee, ankle): from the ankle's place the knee lies on a circle; only the angle on it is learned, so
-  that bone lengths are exact;
-- the *legs* layout (63 -> 24): what is learned is the small rotation of each bone from the previous pose.
+  that bone lengths are exact. Where the ankle's rotation is known too, that angle is told by the hinge as the foot sees
+  it, which hardly changes however the leg stands: what was learned from a walk holds in a jump;
+- the *legs* layout (63 -> 24): the previous pose is first put on the new targets, knees bent about their own hinges
+  (``_reached``); what is learned is the small rotation of each bone from there, and how the sole lies in the foot.
 
 All functions take free leading axes: one frame (n) or many (F, n).
 """
@@ -37,6 +39,13 @@ FAR = 1e7
 """[m] world positions beyond this are refused; double precision still resolves a micrometre there."""
 REACH = 100.0
 """[m] positions beyond this from the reference, or from their parent, are refused."""
+ASIDE = 0.1
+"""Weight of the legs' inputs that say where they are in the pelvis' space: a hint, of which less is made than of how each
+leg is bent, because takes never seen go to other places with the same legs."""
+
+LEGS_DECAY = 0.5
+"""Weight decay of what learns legs, at least: from the reached pose little is left to learn, and making too much of it is
+worse on takes never seen than making too little."""
 
 
 @dataclass(frozen=True)
@@ -231,9 +240,26 @@ def positions_layout(
 def groups(shape: Layout) -> tuple[int, ...]:
     """Sizes of what the trainee learns for each output channel, in order."""
     if shape.name == "legs":
-        return (3,) * 6
-    joints = {limb.joint for limb in shape.limbs}
-    return tuple(2 if c.name in joints else 6 if c.kind == "rotation" else SIZES[c.kind] for c in shape.outputs)
+        return (3,) * 8  # six rotations, two soles
+    joints = {limb.joint: 3 if turned else 2 for limb, turned in zip(shape.limbs, _turned_ends(shape), strict=True)}
+    return tuple(joints.get(c.name, 6 if c.kind == "rotation" else SIZES[c.kind]) for c in shape.outputs)
+
+
+def feature_count(shape: Layout) -> int:
+    """How many features a layout's inputs become: those of some rig at rest."""
+    rest = {"rotation": np.eye(4)[3 if shape.xyzw else 0], "direction": np.eye(3)[0]}
+    row = np.concatenate([rest.get(c.kind, np.zeros(SIZES[c.kind])) for c in shape.inputs])
+    return int(encode_inputs(shape, row)[0].shape[-1])
+
+
+def _turned_ends(shape: Layout) -> list[bool]:
+    """For each limb whether the rotation of its end is an input too."""
+    names = {c.name for c in shape.inputs if c.kind == "rotation"}
+    return [_rotation_of(limb) in names for limb in shape.limbs]
+
+
+def _rotation_of(limb: Limb) -> str:
+    return limb.end.removesuffix(".position") + ".rotation"
 
 
 def _plan(channels: tuple[Channel, ...], xyzw: bool) -> Plan:
@@ -317,12 +343,14 @@ def encode_inputs(shape: Layout, row: np.ndarray) -> tuple[np.ndarray, dict[str,
     if shape.limbs:
         ends, feet, limbs = _limb_plan(shape)
         _circles(shape, scene, positions[..., ends, :])
-        if len(feet):  # seen from the limb itself, a foot says which way its knee points
-            matrices = matrices.copy()
-            matrices[..., feet, :, :] = (
-                np.swapaxes(scene["limb.frame"][..., limbs, :, :], -1, -2) @ matrices[..., feet, :, :]
-            )
         features.append(scene["limb.radius"])
+        if len(feet):  # which way the foot looks from its limb, and where the limb runs as the foot sees it
+            scene["limb.end"] = np.zeros((*lead, len(shape.limbs), 3, 3))
+            scene["limb.end"][..., limbs, :, :] = matrices[..., feet, :, :]
+            seen = np.swapaxes(scene["limb.frame"][..., limbs, :, :], -1, -2) @ matrices[..., feet, :, :]
+            matrices = matrices.copy()
+            matrices[..., feet, :, :] = seen
+            features.append(seen[..., 1, :].reshape(*lead, -1))
     features += [matrices[..., :2].reshape(*lead, -1), directions.reshape(*lead, -1), numbers]
     return np.concatenate(features, axis=-1), scene
 
@@ -334,10 +362,13 @@ def encode_outputs(shape: Layout, row: np.ndarray, scene: dict[str, np.ndarray])
     """
     positions, rotations, directions, numbers = read_values(shape.output_plan, row, shape)
     if shape.name == "legs":
-        step = axis_angle_from_quaternion(_multiply(scene["legs.old"] * _CONJUGATE, rotations))
-        return step.reshape(*step.shape[:-2], 18)
+        step = axis_angle_from_quaternion(_multiply(scene["legs.base"] * _CONJUGATE, rotations))
+        _, _, turned = _leg_chain(scene, _matrices(rotations))
+        soles = _into(turned, scene["legs.normal"])
+        return np.concatenate([step, soles], axis=-2).reshape(*step.shape[:-2], 24)
     positions, rotations, directions = _inward(shape.output_plan, (positions, rotations, directions), scene, shape)
     joints = {limb.joint: i for i, limb in enumerate(shape.limbs)}
+    turned_ends = _turned_ends(shape)
     sixd = np.swapaxes(_matrices(rotations)[..., :2], -1, -2).reshape(*rotations.shape[:-1], 6)
     at = dict.fromkeys(SIZES, 0)
     parts = []
@@ -346,8 +377,12 @@ def encode_outputs(shape: Layout, row: np.ndarray, scene: dict[str, np.ndarray])
         at[c.kind] += 1
         if c.name in joints:
             j = joints[c.name]
-            local = _into(scene["limb.frame"][..., j, :, :], positions[..., i, :] - scene["limb.middle"][..., j, :])
-            parts.append(local[..., [0, 2]])
+            off = positions[..., i, :] - scene["limb.middle"][..., j, :]
+            if turned_ends[j]:
+                hinge = _cross(scene["limb.frame"][..., j, :, 1], off)
+                parts.append(_into(scene["limb.end"][..., j, :, :], hinge))
+            else:
+                parts.append(_into(scene["limb.frame"][..., j, :, :], off)[..., [0, 2]])
         elif c.kind == "position":
             parts.append(positions[..., i, :])
         elif c.kind == "rotation":
@@ -362,19 +397,22 @@ def encode_outputs(shape: Layout, row: np.ndarray, scene: dict[str, np.ndarray])
 def decode(shape: Layout, guess: np.ndarray, scene: dict[str, np.ndarray], *, exact: bool = False) -> np.ndarray:
     """What the trainee answers (..., sum of ``groups``) to wire outputs (..., n): unit quaternions, exact lengths.
 
-    ``exact`` (legs only): bends each knee and turns each thigh a little so that the foot's head lies on its target, as
-    far as the leg reaches, with the foot's orientation kept. Raises ValueError where a leg has no length.
+    ``exact`` (legs only): an exact step after the network. It tilts each foot until its sole lies as the normal says, then
+    bends the knee about its hinge and swings the thigh until the foot's head is on its target, as far as the leg reaches.
+    What is left to learning is how the knee points and the foot turns about the normal. Raises ValueError where a leg has
+    no length.
     """
     guess = np.asarray(guess, np.float64)
     lead = guess.shape[:-1]
     nothing = np.zeros((*lead, 0, 3))
     if shape.name == "legs":
-        step = quaternion_from_axis_angle(guess.reshape(*lead, 6, 3))
-        new = _unit(_multiply(scene["legs.old"], step))
+        parts = guess.reshape(*lead, 8, 3)
+        new = _unit(_multiply(scene["legs.base"], quaternion_from_axis_angle(parts[..., :6, :])))
         if exact:
-            new = _place_feet(scene, new)
+            new = _reached(scene, new, parts[..., 6:, :])
         return write_values(shape.output_plan, (nothing, new, nothing, nothing[..., 0]), shape)
     joints = {limb.joint: i for i, limb in enumerate(shape.limbs)}
+    turned_ends = _turned_ends(shape)
     found: dict[str, list[np.ndarray]] = {kind: [] for kind in SIZES}
     at = 0
     for c, size in zip(shape.outputs, groups(shape), strict=True):
@@ -382,6 +420,8 @@ def decode(shape: Layout, guess: np.ndarray, scene: dict[str, np.ndarray], *, ex
         at += size
         if c.name in joints:
             i = joints[c.name]
+            if turned_ends[i]:
+                value = _hinged(scene, i, value)
             length = np.linalg.norm(value, axis=-1, keepdims=True)
             value = np.where(length > 1e-9, value / np.maximum(length, 1e-30), np.array([0.0, 1.0]))
             ring = scene["limb.frame"][..., i, :, :][..., [0, 2]]
@@ -409,12 +449,12 @@ def stray(shape: Layout, row: np.ndarray, rng: np.random.Generator) -> np.ndarra
 
     A network that has only seen true previous poses drifts away once its own answers come back as the previous pose.
     From strayed ones it learns the way home (the idea of Laskey et al. 2017, arXiv 1703.09327). The turns are random,
-    of a tenth of a degree to some six degrees: larger ones cost more with true previous poses than they gain.
+    of a twentieth of a degree to some six degrees: larger ones cost more with true previous poses than they gain.
     """
     if shape.name != "legs":
         return None
     out = np.array(row, np.float64)
-    size = np.exp(rng.uniform(np.log(0.003), np.log(0.1)))
+    size = np.exp(rng.uniform(np.log(0.001), np.log(0.1)))
     noise = quaternion_from_axis_angle(rng.standard_normal((6, 3)) * size * rng.uniform(size=(6, 1)))
     bones = out[7:49].reshape(6, 7)  # a view
     old = bones[:, [6, 3, 4, 5]] if shape.xyzw else bones[:, 3:]
@@ -462,17 +502,18 @@ def _legs_features(
     normals: np.ndarray,
     hits: np.ndarray,
 ) -> np.ndarray:
-    scene["legs.old"], scene["legs.offsets"], scene["legs.target"] = (
-        rotations,
-        positions[..., :6, :],
-        positions[..., 6:, :],
-    )
-    local = _matrices(rotations)
+    """How each leg of the reached pose is bent and how far its foot had to come; with less weight, where it all is."""
+    scene["legs.offsets"], scene["legs.target"] = positions[..., :6, :], positions[..., 6:, :]
+    scene["legs.normal"] = normals
+    _, before, _ = _leg_chain(scene, _matrices(rotations))
+    base = scene["legs.base"] = _reached(scene, rotations)
+    local = _matrices(base)
     _, foot, turned = _leg_chain(scene, local)
-    target = scene["legs.target"]
     lead = up.shape[:-1]
-    parts = [up, local[..., :2], turned[..., :2], foot, target, target - foot, normals, _into(turned, normals), hits]
-    return np.concatenate([part.reshape(*lead, -1) for part in parts], axis=-1)
+    here = [local[..., :2], scene["legs.target"] - before, _into(turned, normals), hits]
+    there = [up, turned[..., :2], foot, normals]
+    parts = [part.reshape(*lead, -1) for part in here] + [ASIDE * part.reshape(*lead, -1) for part in there]
+    return np.concatenate(parts, axis=-1)
 
 
 def _leg_chain(scene: dict[str, np.ndarray], local: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -485,33 +526,61 @@ def _leg_chain(scene: dict[str, np.ndarray], local: np.ndarray) -> tuple[np.ndar
     return knee, knee + _out_of(calf, to_foot), calf @ local[..., 2::3, :, :]
 
 
-def _place_feet(scene: dict[str, np.ndarray], rotations: np.ndarray) -> np.ndarray:
-    """Each knee kept on its side of the line from hip to target, the triangle closed, the foot's orientation kept."""
-    hip = scene["legs.offsets"][..., 0::3, :]
-    knee, foot, _ = _leg_chain(scene, _matrices(rotations))
+def _reached(scene: dict[str, np.ndarray], rotations: np.ndarray, soles: np.ndarray | None = None) -> np.ndarray:
+    """The pose (..., 6, 4) with the feet on their targets, as far as the legs reach, and their orientation kept.
+
+    The knee bends about its own hinge, the axis across thigh and calf, then the whole leg swings from the hip by the
+    smallest turn: no bone twists, and the knee goes on pointing where it pointed. ``soles`` (..., 2, 3), the normals as the
+    feet see them: the feet are tilted first so that these look along the targets' normals. A straight leg bends about its
+    thigh's X axis, having no hinge to see. Raises ValueError with ``soles`` where a leg has no length.
+    """
+    offsets = scene["legs.offsets"]
     thigh = rotations[..., 0::3, :]
     calf = _multiply(thigh, rotations[..., 1::3, :])
-    turned = _multiply(calf, rotations[..., 2::3, :])
-    upper, lower = _length(knee - hip), _length(foot - knee)
-    if not bool(((upper > 1e-4) & (lower > 1e-4)).all()):
-        raise ValueError(
-            "legs: expected thighs and calves longer than 0.1 mm to put feet on their targets, got shorter"
-        )
-    to = scene["legs.target"] - hip
-    axis = to / np.maximum(_length(to), 1e-12)
-    far = np.clip(_length(to), np.abs(upper - lower) + 1e-6, upper + lower - 1e-6)
-    along = (upper**2 - lower**2 + far**2) / (2 * far)
-    side = knee - hip
-    side = side - axis * (side * axis).sum(-1, keepdims=True)
-    side = side / np.maximum(_length(side), 1e-12)
-    new_knee = axis * along + side * np.sqrt(np.maximum(upper**2 - along**2, 0))  # from the hip
-    new_thigh = _multiply(_arc((knee - hip) / upper, new_knee / upper), thigh)
-    new_calf = _multiply(_arc((foot - knee) / lower, (axis * far - new_knee) / lower), calf)
+    foot = _multiply(calf, rotations[..., 2::3, :])
+    turned = _matrices(np.concatenate([thigh, calf], axis=-2))
+    bones = _out_of(turned, np.concatenate([offsets[..., 1::3, :], offsets[..., 2::3, :]], axis=-2))
+    a, b = bones[..., :2, :], bones[..., 2:, :]
+    upper, lower = _length(a), _length(b)
+    if soles is not None:
+        if not bool(((upper > 1e-4) & (lower > 1e-4)).all()):
+            raise ValueError(
+                "legs: expected thighs and calves longer than 0.1 mm to put feet on their targets, got shorter"
+            )
+        foot = _tilted(foot, soles, scene["legs.normal"])
+    to = scene["legs.target"] - offsets[..., 0::3, :]
+    product = np.maximum(upper * lower, 1e-12)
+    hinge, cosine = _cross(a, b) / product, (a * b).sum(-1, keepdims=True) / product
+    sine = _length(hinge)
+    hinge = np.where(sine > 1e-6, hinge / np.maximum(sine, 1e-12), turned[..., :2, :, 0])
+    far = np.minimum(np.maximum(_length(to), np.abs(upper - lower) + 1e-6), upper + lower - 1e-6)
+    bend = (far * far - upper * upper - lower * lower) / (2 * product)
+    half = 0.5 * (np.arccos(np.minimum(np.maximum(bend, -1), 1)) - np.arctan2(sine, cosine))
+    flex = np.concatenate([np.cos(half), np.sin(half) * hinge], axis=-1)
+    reach = a + _out_of(_matrices(flex), b)
+    swing = _arc(reach / np.maximum(_length(reach), 1e-12), to / np.maximum(_length(to), 1e-12))
     out = np.empty_like(rotations)
-    out[..., 0::3, :] = new_thigh
-    out[..., 1::3, :] = _multiply(new_thigh * _CONJUGATE, new_calf)
-    out[..., 2::3, :] = _multiply(new_calf * _CONJUGATE, turned)
-    return _unit(out)
+    out[..., 0::3, :] = thigh = _multiply(swing, thigh)
+    calf = _multiply(swing, _multiply(flex, calf))
+    out[..., 1::3, :] = _multiply(thigh * _CONJUGATE, calf)
+    out[..., 2::3, :] = _multiply(calf * _CONJUGATE, foot)
+    return _unit(out, loose=True)
+
+
+def _tilted(feet: np.ndarray, soles: np.ndarray, normals: np.ndarray) -> np.ndarray:
+    """Feet (..., 2, 4) turned by the smallest turn that brings each sole's normal onto the target's; unlearned soles not."""
+    length = _length(soles)
+    turn = _arc(_out_of(_matrices(feet), soles / np.maximum(length, 1e-12)), normals)
+    out: np.ndarray = np.where(length > 0.5, _multiply(turn, feet), feet)
+    return out
+
+
+def _hinged(scene: dict[str, np.ndarray], limb: int, hinge: np.ndarray) -> np.ndarray:
+    """Where on its circle (..., 2) a limb's joint lies whose hinge is ``hinge`` (..., 3) as the end sees it."""
+    frame = scene["limb.frame"][..., limb, :, :]
+    off = _cross(_out_of(scene["limb.end"][..., limb, :, :], hinge), frame[..., :, 1])
+    out: np.ndarray = _into(frame, off)[..., [0, 2]]
+    return out
 
 
 @lru_cache(maxsize=64)
@@ -520,7 +589,7 @@ def _limb_plan(shape: Layout) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     plan = shape.input_plan
     positions, rotations = plan.names[0][1:], plan.names[1][1:]
     ends = np.array([positions.index(limb.end) for limb in shape.limbs], int)
-    turns = [limb.end.removesuffix(".position") + ".rotation" for limb in shape.limbs]
+    turns = [_rotation_of(limb) for limb in shape.limbs]
     pairs = [(rotations.index(name), i) for i, name in enumerate(turns) if name in rotations]
     return ends, np.array([a for a, _ in pairs], int), np.array([b for _, b in pairs], int)
 
@@ -591,10 +660,16 @@ def _multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return out
 
 
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Cross product (..., 3)."""
+    pairs = a[..., :, None] * b[..., None, :]
+    out: np.ndarray = pairs.reshape(*pairs.shape[:-2], 9) @ _CROSS
+    return out
+
+
 def _arc(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The smallest turn (..., 4) of unit vectors ``a`` to ``b``; exactly opposite ones, which have no smallest turn, stay."""
-    pairs = a[..., :, None] * b[..., None, :]
-    vector = pairs.reshape(*pairs.shape[:-2], 9) @ _CROSS
+    vector = _cross(a, b)
     cosine = (a * b).sum(-1, keepdims=True)
     return _unit(np.concatenate([1 + np.maximum(cosine, 1e-9 - 1), vector], axis=-1), loose=True)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,14 @@ import numpy as np
 from ..formats.clip import Clip
 from ..rotations import geodesic_angle, matrix_from_quaternion, quaternion_conjugate, quaternion_multiply
 from .channels import (
+    LEGS_DECAY,
     SIDES,
     Layout,
     Limb,
     decode,
     encode_inputs,
     encode_outputs,
+    feature_count,
     groups,
     legs_forward,
     legs_layout,
@@ -152,9 +154,7 @@ def replay(
     if not learn or not hold:
         raise ValueError(f"replay: expected clips to learn and to hold out, got {len(learn)} and {len(hold)}")
     shape = task_layout(task, learn[0], rotations=rotations, limbs=limbs)
-    first = task_rows(task, learn[0], rotations=rotations)
-    x, _ = encode_inputs(shape, first[0][0])
-    trainee = Trainee(x.shape[-1], groups(shape), settings, np.random.default_rng(seed))
+    trainee = fresh(shape, settings, seed)
     rows = [task_rows(task, m, rotations=rotations) for m in learn]
     tests = [(m, *task_rows(task, m, rotations=rotations)) for m in hold]
     yield {"task": task, "stage": "baselines", **_baselines(task, shape, rows, tests)}
@@ -189,6 +189,16 @@ def replay(
                     "seconds": clock() - start,
                     **judge(task, shape, trainee, tests),
                 }
+
+
+def fresh(shape: Layout, settings: Settings | None = None, seed: int = 0) -> Trainee:
+    """A trainee that knows nothing yet, of the sizes of a layout's features and outputs."""
+    settings = settings or Settings()
+    if shape.name == "legs":
+        settings = replace(settings, decay=max(settings.decay, LEGS_DECAY))
+    rng = np.random.default_rng(seed)
+    # the legs' soles, which come last, are no outputs of the wire and do not count
+    return Trainee(feature_count(shape), groups(shape), settings, rng, judged=len(shape.outputs))
 
 
 def observe(shape: Layout, trainee: Trainee, inputs: np.ndarray, outputs: np.ndarray, rng: np.random.Generator) -> None:
@@ -245,10 +255,9 @@ def _baselines(
     for motion, inputs, outputs in tests:
         _, scene = encode_inputs(shape, inputs)
         if task == "legs":
-            still = np.zeros((len(inputs), 18))
             guesses = {
-                "previous_pose": decode(shape, still, scene),
-                "previous_pose_exact": decode(shape, still, scene, exact=True),
+                "previous_pose": inputs[:, 7:49].reshape(-1, 6, 7)[..., 3:].reshape(-1, 24),
+                "previous_pose_on_targets": decode(shape, np.zeros((len(inputs), 24)), scene),
             }
         elif task == "calf":
             guesses = {"constant": np.broadcast_to(np.concatenate([r[1] for r in rows]).mean(0), outputs.shape)}
@@ -268,8 +277,9 @@ def _baselines(
 
 def _forward_pole(motion: Motion, inputs: np.ndarray) -> np.ndarray:
     """Knees of a two-bone solver whose pole is the pelvis' forward direction at rest."""
-    shape = task_layout("knee", motion, rotations=inputs.shape[1] == 21)
-    _, scene = encode_inputs(shape, inputs)
+    shape = task_layout("knee", motion, rotations=False)
+    size = (inputs.shape[1] - 7) // 2  # of a foot: its position comes first
+    _, scene = encode_inputs(shape, inputs[:, [*range(10), *range(7 + size, 10 + size)]])
     left = motion.rest["LeftThigh"] - motion.rest["RightThigh"]
     local = np.cross(left, np.array(motion.up)) @ scene["limb.frame"]
     return decode(shape, local[..., [0, 2]].reshape(len(inputs), -1), scene)

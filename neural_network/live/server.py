@@ -24,7 +24,7 @@ import numpy as np
 
 from .axes import convert_quaternions, convert_vectors
 from .body import Body
-from .channels import SIZES, Layout, decode, encode_inputs, groups
+from .channels import Layout, decode, encode_inputs
 from .protocol import (
     ANSWER,
     AUTH,
@@ -61,7 +61,7 @@ from .protocol import (
     read_json,
     state_flags,
 )
-from .replay import observe
+from .replay import fresh, observe
 from .trainee import STATES, Settings, Trainee
 
 PORT = 47807
@@ -480,8 +480,7 @@ class Server:
             settings = dataclasses.replace(settings, threshold=hello.threshold)
         shape = hello.layout
         assert shape is not None
-        size = _features(shape)
-        trainee = Trainee(size, groups(shape), settings, np.random.default_rng(self._seed))
+        trainee = fresh(shape, settings, self._seed)
         rig = _Rig(hello.rig, shape, trainee, np.random.default_rng(self._seed + 1))
         found = False
         path = self._path(hello.fingerprint)
@@ -588,13 +587,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _features(shape: Layout) -> int:
-    """How many features a layout's inputs become: those of some rig at rest."""
-    rest = {"rotation": np.eye(4)[3 if shape.xyzw else 0], "direction": np.eye(3)[0]}
-    row = np.concatenate([rest.get(c.kind, np.zeros(SIZES[c.kind])) for c in shape.inputs])
-    return int(encode_inputs(shape, row)[0].shape[-1])
 
 
 def _place_out(hello: Hello, vectors: np.ndarray) -> np.ndarray:

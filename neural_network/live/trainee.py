@@ -51,6 +51,9 @@ class Settings:
     """The rate never falls below this, so that a rig that changes can still be learned."""
     decay: float = 0.2
     """Weight decay for each unit of learning rate: on takes never seen it halves the error, and more."""
+    least_deviation: float = 0.05
+    """Inputs that vary less than this [m, or parts of a unit vector] are not blown up to vary as much as the others: what
+    hardly moved in the frames seen says little of the frames to come."""
     farthest: float = 4.0
     """Inputs count as at most this many deviations from their mean: what was never seen must not be made up."""
     store_bytes: int = (2 << 20) - 4096
@@ -108,7 +111,8 @@ class Trainee:
     """Learns ``inputs`` -> ``outputs`` from a stream of frames.
 
     ``groups`` are the sizes of the outputs' channels in order (3 for a position, 3 for a rotation vector, ...): the
-    error of a frame is the mean over groups of the Euclidean norm of the difference. Raises ValueError for empty sizes.
+    error of a frame is the mean over the first ``judged`` groups (all of them) of the Euclidean norm of the difference.
+    Raises ValueError for empty sizes.
     """
 
     def __init__(
@@ -117,14 +121,15 @@ class Trainee:
         groups: Sequence[int],
         settings: Settings | None = None,
         rng: np.random.Generator | None = None,
+        judged: int | None = None,
     ) -> None:
         self.settings = settings or Settings()
         self.groups = tuple(int(g) for g in groups)
         self.inputs, self.outputs = int(inputs), sum(self.groups)
         if self.inputs < 1 or not self.groups or min(self.groups) < 1:
             raise ValueError(f"trainee: expected at least one input and one output, got {inputs} and {self.groups}")
-        self._starts = np.cumsum((0, *self.groups[:-1]))
-        self._sizes = np.array(self.groups, np.float64)
+        counted = self.groups[:judged]
+        self._starts, self._judged = np.cumsum((0, *counted[:-1])), sum(counted)
         self._rng = rng or np.random.default_rng(0)
         self.reset()
 
@@ -325,7 +330,7 @@ class Trainee:
         return out
 
     def _distance(self, a: np.ndarray, b: np.ndarray) -> float:
-        return float(np.sqrt(np.add.reduceat((a - b) ** 2, self._starts)).mean())
+        return float(np.sqrt(np.add.reduceat((a - b)[: self._judged] ** 2, self._starts)).mean())
 
     def _judge(self) -> None:
         s = self.settings
@@ -375,13 +380,10 @@ class Trainee:
                 setattr(self, name, new)
 
     def _rescale(self) -> None:
-        """Bring the standardisation up to date and change the weights so that the network still computes the same.
-
-        Source: the idea of van Hasselt et al. 2016 (arXiv 1602.07714) for outputs, used here for the inputs too.
-        """
+        """Bring the standardisation up to date; the weights stay, and learn the difference (see ``observe`` for when)."""
         (mean, spread), (out_mean, out_spread) = self._moments
-        # a channel that never moves keeps a small deviation: its mean is its prediction
-        deviation = np.maximum(np.sqrt(spread / self._rows), 1e-3)
+        deviation = np.maximum(np.sqrt(spread / self._rows), self.settings.least_deviation)
+        # an output that never moves keeps a small deviation: its mean is its prediction
         out_deviation = np.maximum(np.sqrt(out_spread / self._rows), 1e-6)
         self._scales = (mean.copy(), deviation, out_mean.copy(), out_deviation)
         self._scales32 = tuple(v.astype(np.float32) for v in self._scales)
