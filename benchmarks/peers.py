@@ -269,12 +269,13 @@ def refine_peer(rig: Skeleton, steps: int) -> Peer:
     plan = realtime.plan(rig)
 
     def load(rot: np.ndarray) -> np.ndarray:
-        return rotations.matrix_from_axis_angle(rot).astype(np.float32)
+        return rotations.matrix_from_axis_angle(rot)
 
     def solve(turns: np.ndarray, ask: Ask) -> np.ndarray:
-        goals = (ask.positions / rig.leg_length).astype(np.float32)
-        turned = None if ask.turned is None else ask.turned.astype(np.float32)
-        return realtime.refine_one(plan, turns, goals, turned, steps)[0]
+        goals = ask.positions.T / rig.leg_length
+        start, _ = realtime.forward_one(plan, turns)
+        found, _, _ = realtime.refine_one(plan, start, goals, ask.turned, steps)
+        return realtime.own_one(plan, found)
 
     return Peer("", 0, load, solve, rotations.axis_angle_from_matrix)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -85,42 +85,44 @@ def checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
         raise ValueError("expected at least one set of goals, got none")
     found: dict[str, Any] = {}
     largest = (FARTHEST * max(1.0, rig.leg_length)) ** 2
+    vectors, numbers, stands = (*lead, effectors, 3), (*lead, effectors), (*lead, feet)
     for name, shape in (
-        ("positions", (effectors, 3)),
-        ("root_pos", (3,)),
-        ("root_rot", (3,)),
-        ("rotations", (effectors, 3)),
-        ("weights", (effectors,)),
-        ("orientation_weights", (effectors,)),
-        ("normals", (effectors, 3)),
-        ("grounded", (feet,)),
-        ("desired", (feet,)),
+        ("positions", vectors),
+        ("root_pos", (*lead, 3)),
+        ("root_rot", (*lead, 3)),
+        ("rotations", vectors),
+        ("weights", numbers),
+        ("orientation_weights", numbers),
+        ("normals", vectors),
+        ("grounded", stands),
+        ("desired", stands),
     ):
-        value = found[name] = getattr(goals, name)
-        if value is None:
+        given = getattr(goals, name)
+        if given is None:
             continue
-        value = found[name] = np.asarray(value, np.float64)
-        if value.shape != lead + shape:
-            raise ValueError(f"{name}: expected shape {lead + shape}, got {value.shape}")
+        value = np.asarray(given, np.float64)
+        if value is not given:
+            found[name] = value
+        if value.shape != shape:
+            raise ValueError(f"{name}: expected shape {shape}, got {value.shape}")
         # the sum of squares is finite only if every number is, and is of a sane size
         if not np.vdot(value, value) < largest * (value.size or 1):
             _refuse(name, value, rig)
-    for name in ("weights", "orientation_weights"):
-        value = found[name]
-        if value is not None and value.size and (value.min() < 0 or value.max() > 1):
+        if name.endswith("weights") and value.size and (value.min() < 0 or value.max() > 1):
             raise ValueError(f"{name}: expected numbers from 0 to 1, got {value.min():g} to {value.max():g}")
-    found["task"] = task_value(goals.task) if isinstance(goals.task, str) else goals.task
-    found["phase"], found["ground"] = goals.phase, goals.ground
     for name in ("phase", "task", "ground"):
-        if isinstance(found[name], float) and math.isfinite(found[name]) and not many:
+        number = getattr(goals, name)
+        if name == "task" and isinstance(number, str):
+            number = found[name] = task_value(number)
+        if isinstance(number, float) and math.isfinite(number) and not many:
             continue
-        if np.shape(found[name]) not in ((), lead):
+        if np.shape(number) not in ((), lead):
             raise ValueError(
-                f"{name}: expected one number{f' or shape {lead}' if many else ''}, got {np.shape(found[name])}"
+                f"{name}: expected one number{f' or shape {lead}' if many else ''}, got {np.shape(number)}"
             )
-        if not np.all(np.isfinite(found[name])):
+        if not np.all(np.isfinite(number)):
             raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
-    return Goals(**found)
+    return replace(goals, **found) if found else goals
 
 
 def _refuse(name: str, value: np.ndarray, rig: Skeleton) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The solve for one pose at a time, as games and Live IK call it: the mathematics of refinement.py without its waiting.
 
-For a single pose NumPy's calls cost more than its arithmetic, so this room does in few calls what the batched one does in
-many: joints are walked by doubling (parent, grandparent, ...) in three products, the Jacobian stands in one array made
-beforehand, and in a NumPy without BLAS matrix-vector products go through einsum, which is fast there too.
+For a single pose NumPy's calls cost more than its arithmetic, so this room does in few calls, in float64, what the batched
+one does in many: all heads are one product of all orientations, the Jacobian is picked row by row into one array made
+beforehand, what a step turns is one rotation a bone, and a few numbers are worked out sooner in plain Python. In a NumPy
+without BLAS the network's products go through einsum, which is fast there too.
 """
 
 from __future__ import annotations
@@ -39,52 +40,83 @@ ENOUGH = 1e-10
 ENOUGH_LIVE = 1e-9
 """The same for an anchored solve, three hundredths: a drag waits for it."""
 
-_LEVI = np.zeros((3, 3, 3), np.float32)
-for _i, _j, _k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-    _LEVI[_i, _j, _k], _LEVI[_i, _k, _j] = -1, 1  # (v @ LEVI) is the matrix of v x
-_LEVI_FLAT = _LEVI.reshape(3, 9)
-_EYE = np.eye(3, dtype=np.float32)
+_EYE = np.eye(3)
+_NOTHING = [0.0, 0.0, 0.0]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What never changes between two solves of one rig; made by :func:`plan`."""
+    """What never changes between two solves of one rig, and room to work in; made by :func:`plan`."""
 
     count: int
     bones: np.ndarray  # (E) effectors
     ancestors: tuple[np.ndarray, ...]  # (J + 1) each: the bone 1, 2, 4, ... above, J where there is none
     parents: np.ndarray  # (J) the bone above, the root's being itself
-    rest: np.ndarray  # (J + 1, 4, 4) unturned bones: identity and offset [leg lengths]; the last is the world
-    moves: np.ndarray  # (E, J, 1) 1 where turning the joint moves the effector's head or turns it
-    turns: np.ndarray  # (E, 3, J, 3) the orientation rows of the Jacobian, constant in world axes
+    offsets: np.ndarray  # (3 J, J) orientations (3, 3 J) times this are the heads [leg lengths]
+    signs: np.ndarray  # (2, 1, E, J) where turning the joint moves the effector's head or turns it, and the negative
+    signed: np.ndarray  # (7 E, J) room: zeros, arms, negative arms
+    pick: np.ndarray  # (9 E) which of those rows stand where in the Jacobian
+    jacobian: np.ndarray  # (6 E, 3 J) room: position rows, then those of orientations, which are constant in world axes
+    step: np.ndarray  # (4, J) room: a step's turns [rad, root frame] below a row of 2, which makes them quaternions
+    squares: np.ndarray  # (4, 4, J) room
+    turn: np.ndarray  # (J + 1, 3, 3) room: what a step turns, transposed; the last is the world
 
 
 def plan(skeleton: Skeleton, free_root: bool = False) -> Plan:
     """Lay out a rig for :func:`refine_one`; with ``free_root`` its Hips may follow."""
-    count = skeleton.count
-    above = np.append(np.where(skeleton.parents < 0, count, skeleton.parents), count)
-    steps, reach = [], above
+    count, effectors = skeleton.count, len(skeleton.effectors)
+    up = np.append(np.where(skeleton.parents < 0, count, skeleton.parents), count)
+    steps, reach = [], up
     while np.any(reach < count):
         steps.append(reach)
         reach = reach[reach]
-    share = skeleton.subtree[:, list(skeleton.effectors)].T.astype(np.float32)  # (E, J)
+    share = skeleton.subtree[:, list(skeleton.effectors)].T.copy()  # (E, J)
     share[:, 0] = np.sqrt(TRUNK_FIRST) if free_root else 0
-    turns = share[:, None, :, None] * _EYE[:, None, :]
-    rest = np.tile(np.eye(4, dtype=np.float32), (count + 1, 1, 1))
-    rest[:-1, :3, 3] = skeleton.offsets / skeleton.leg_length
     parents = np.maximum(skeleton.parents, 0)
-    bones = np.array(skeleton.effectors)
-    return Plan(count, bones, tuple(steps), parents, rest, share[:, :, None], np.ascontiguousarray(turns))
+    offsets = np.zeros((count, 3, count))
+    for j in range(1, count):  # what hangs below a joint is carried by its offset, turned by its parent
+        offsets[parents[j]] += np.outer(skeleton.offsets[j] / skeleton.leg_length, skeleton.subtree[j])
+    block = np.array([[0, 3, 5], [6, 0, 1], [2, 4, 0]])  # a turn d moves the head by d x arm: rows of the cross product
+    pick = block[:, None, :] * effectors + np.arange(effectors)[:, None]
+    jacobian = np.zeros((2, 3, effectors, 3, count))
+    for c in range(3):
+        jacobian[1, c, :, c] = share
+    return Plan(
+        count,
+        np.array(skeleton.effectors),
+        tuple(steps),
+        parents,
+        offsets.reshape(3 * count, count),
+        np.stack([share, -share])[:, None],
+        np.zeros((7 * effectors, count)),
+        pick.ravel(),
+        jacobian.reshape(6 * effectors, 3 * count),
+        np.full((4, count), 2.0),
+        np.zeros((4, 4, count)),
+        np.tile(_EYE, (count + 1, 1, 1)),
+    )
 
 
-def forward_one(layout: Plan, turns: np.ndarray) -> np.ndarray:
-    """Own rotations (J, 3, 3) to poses (J, 4, 4): rotation ``D`` and head [leg lengths] in the root frame."""
-    pose = layout.rest.copy()
-    pose[:-1, :3, :3] = turns
-    # A head's offset is turned by its parent alone, so a bone's transform is: move, then turn; that is what stands here.
+def forward_one(layout: Plan, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Own rotations (J, 3, 3) to ``back``, the transposed ``D`` (J, 3, 3), and heads (3, J) [leg lengths] in the root frame."""
+    back = np.empty((layout.count + 1, 3, 3))
+    back[:-1] = turns.transpose(0, 2, 1)
+    back[-1] = _EYE
     for ancestor in layout.ancestors:
-        pose = np.matmul(pose.take(ancestor, axis=0), pose)
-    return pose[:-1]
+        back = np.matmul(back, back.take(ancestor, axis=0))
+    return back[:-1], heads_one(layout, back[:-1])
+
+
+def heads_one(layout: Plan, back: np.ndarray) -> np.ndarray:
+    """Heads (3, J) [leg lengths] of bones turned by the transposed of ``back`` (J, 3, 3): one product of all that is in it."""
+    return np.dot(back.reshape(-1, 3).T, layout.offsets)
+
+
+def own_one(layout: Plan, back: np.ndarray) -> np.ndarray:
+    """``back`` (J, 3, 3) to each joint's own rotation (J, 3, 3)."""
+    out = np.matmul(back.take(layout.parents, axis=0), back.transpose(0, 2, 1))
+    out[0] = back[0].T
+    return out
 
 
 def quaternions(rot: np.ndarray) -> np.ndarray:
@@ -99,12 +131,12 @@ def quaternions(rot: np.ndarray) -> np.ndarray:
 def matrices(quaternion: np.ndarray) -> np.ndarray:
     """Unit quaternions (N, 4) to matrices (N, 3, 3): every entry is a sum of products of two components."""
     products = (quaternion[:, :, None] * quaternion[:, None, :]).reshape(-1, 16)
-    return (products @ _QUADRATIC.astype(quaternion.dtype, copy=False)).reshape(-1, 3, 3)
+    return np.dot(products, _QUADRATIC).reshape(-1, 3, 3)
 
 
 def quaternions_of(turns: np.ndarray) -> np.ndarray:
     """Matrices (N, 3, 3) to unit quaternions (N, 4), w >= 0."""
-    out = turns.reshape(-1, 9) @ _LINEAR
+    out = np.dot(turns.reshape(-1, 9), _LINEAR)
     out[:, 0] += 1
     if out[:, 0].min() < 0.1:  # a turn near half a circle: the slower way that loses no digits
         return rotations.quaternion_from_matrix(turns)
@@ -113,7 +145,7 @@ def quaternions_of(turns: np.ndarray) -> np.ndarray:
 
 
 def _quadratic() -> np.ndarray:
-    out = np.zeros((4, 4, 3, 3), np.float32)
+    out = np.zeros((4, 4, 3, 3))
     for a in range(3):
         out[0, 0, a, a] = 1
         for b in range(3):
@@ -127,7 +159,7 @@ def _quadratic() -> np.ndarray:
 
 
 def _linear() -> np.ndarray:
-    out = np.zeros((3, 3, 4), np.float32)
+    out = np.zeros((3, 3, 4))
     for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
         out[i, i, 0] = 1
         out[k, j, 1 + i], out[j, k, 1 + i] = 1, -1
@@ -136,11 +168,14 @@ def _linear() -> np.ndarray:
 
 _QUADRATIC = _quadratic()
 _LINEAR = _linear()
+_BACK = np.append(_QUADRATIC.reshape(16, 3, 3).transpose(2, 1, 0).reshape(9, 16), np.eye(4).reshape(1, 16), axis=0)
+"""(10, 16) nine entries of the transposed matrix, unscaled, and the squared length of the quaternion."""
+_AIM = np.ascontiguousarray(_LINEAR.reshape(3, 3, 4).transpose(2, 1, 0)).reshape(12, 3)
 
 
 def refine_one(
     layout: Plan,
-    turns: np.ndarray,
+    back: np.ndarray,
     goals: np.ndarray,
     goal_turns: np.ndarray | None,
     steps: int,
@@ -151,77 +186,109 @@ def refine_one(
     inside: Callable[[np.ndarray], np.ndarray] | None = None,
     enough: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """At most ``steps`` steps from own rotations ``turns`` (J, 3, 3) towards ``goals`` (E, 3) [leg lengths] and ``goal_turns`` (E, 3, 3).
+    """At most ``steps`` steps from a pose, the transposed ``D`` (J, 3, 3), towards its targets: ``goals`` (3, E) [leg lengths]
+    and ``goal_turns`` (E, 3, 3).
 
-    ``active`` (E, 2) bool says which positions and orientations count; ``normals`` (E, 3), where not zero, the only
-    direction that does; ``inside`` brings rotations into the joint limits after each step; ``enough`` is the squared error
-    (leg lengths, radians) that needs no further step. Returns own rotations,
-    poses (J, 4, 4) and the root's shift (3). Never worse than the start.
+    ``active`` (2, E) bool says which positions and orientations count; ``normals`` (3, E), where not zero, the only
+    direction that does; ``inside`` brings a pose into the joint limits after each step; ``enough`` is the squared error
+    (leg lengths, radians) that needs no further step. Returns the pose, heads (3, J) without the root's shift, and that
+    shift (3). Never worse than the start.
     """
-    bones, moves = layout.bones, layout.moves
-    effectors = len(bones)
-    width = 3 if goal_turns is None else 6
-    rows = None
-    if active is not None and not np.all(active[:, : width // 3]):
-        rows = np.flatnonzero(np.repeat(active[:, : width // 3], 3, axis=1).ravel())
+    bones, effectors = layout.bones, len(layout.bones)
+    parts = 3 if goal_turns is None else 6
+    count = parts * effectors
+    rows, near = None, 3 * effectors
+    if active is not None and not active[: parts // 3].all():
+        rows = np.flatnonzero(np.repeat(active[: parts // 3], 3, axis=0))
+        near = 3 * int(np.count_nonzero(active[0]))
         if not len(rows):
             steps = 0
-    jacobian = np.zeros((effectors, width, layout.count, 3), np.float32)
-    if width == 6:
-        jacobian[:, 3:] = layout.turns
-    flat = jacobian.reshape(effectors * width, -1)
-    shift = np.zeros(3, np.float32) if shift is None else shift
-    residual = np.zeros((effectors, width), np.float32)
-    pose = forward_one(layout, turns)
-    cost = _missing(pose, bones, shift, goals, goal_turns, normals, residual, rows)
-    near = slice(None) if rows is None or active is None else active[:, 0]
-    allowed = max(_square(residual[near, :3]), DISTANCE_SPARE)  # orientations may not be bought with distance
+    aim = None if goal_turns is None else _aim(goal_turns)
+    shift = np.zeros(3) if shift is None else shift
+    moves = free_root or bool(shift.any())
+    jacobian, arms = layout.jacobian[:count], layout.signed[effectors:].reshape(2, 3, effectors, -1)
+    delta = layout.step[1:]
+    places, signed, pick = layout.jacobian[: 3 * effectors].reshape(9 * effectors, -1), layout.signed, layout.pick
+
+    def missing(back: np.ndarray, heads: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What is missing of a pose (R), positions first, and where its effectors' heads are but for the shift (3, E)."""
+        ends = heads.take(bones, axis=1)
+        out = np.empty((parts, effectors))
+        np.subtract(goals, ends, out=out[:3])
+        if moves:
+            out[:3] -= shift[:, None]
+        if normals is not None:
+            _along(out[:3], normals)
+        if aim is not None:
+            # the axis times 2 sin(t/2), from R = goal D^T: zero only where R is the identity, and never wraps
+            apart = np.dot(aim, back.take(bones, axis=0).reshape(-1)).reshape(4, -1)
+            np.multiply(apart[1:], 1 / np.sqrt(np.maximum(1 + apart[0], HALF_TURN)), out=out[3:])
+        flat = out.reshape(-1)
+        return (flat if rows is None else flat.take(rows)), ends
+
+    heads, moved = heads_one(layout, back), shift
+    wanted, ends = missing(back, heads, shift)
+    cost = float(np.vdot(wanted, wanted))
+    allowed = max(_square(wanted[:near]), DISTANCE_SPARE)  # orientations may not be bought with distance
     damping = 1.0
     if free_root and steps:
-        carry = _carry(rows, effectors, width, normals)
-        carried = carry @ carry.T * np.float32(TRUNK_FIRST * ROOT_SHIFT**2)  # what moving the root adds to J J^T
+        carry = _carry(rows, effectors, parts, normals)
+        carried = carry @ carry.T * (TRUNK_FIRST * ROOT_SHIFT**2)  # what moving the root adds to J J^T
     for _ in range(steps):
         if cost < enough:
             break
-        heads = pose[:, :3, 3]
-        arm = heads.take(bones, axis=0)[:, None] - heads
-        arm *= moves
-        # a turn d moves the head by d x arm
-        jacobian[:, :3] = (arm.reshape(-1, 3) @ _LEVI_FLAT).reshape(effectors, -1, 3, 3).transpose(0, 3, 1, 2)
+        np.multiply(ends[:, :, None] - heads[:, None], layout.signs, out=arms)
+        signed.take(pick, axis=0, out=places, mode="clip")
         if normals is not None:
-            _along(jacobian, normals)
-        used = flat if rows is None else flat[rows]
-        wanted = residual.reshape(-1) if rows is None else residual.reshape(-1)[rows]
-        system = used @ used.T
+            _along(layout.jacobian[: 3 * effectors].reshape(3, effectors, -1), normals)
+        used = jacobian if rows is None else jacobian.take(rows, axis=0)
+        system = np.dot(used, used.T)
         if free_root:
             system += carried
-        system.flat[:: len(system) + 1] += damping * (DAMPING_FLOOR + DAMPING_SHARE * cost)
+        diagonal = system.reshape(-1)[:: len(system) + 1]
+        diagonal += damping * (DAMPING_FLOOR + DAMPING_SHARE * cost)
         multipliers = np.linalg.solve(system, wanted)
-        delta = (multipliers @ used).reshape(-1, 3)
-        moved = shift
+        np.dot(multipliers, used, out=delta.reshape(-1))
         if free_root:
-            delta[0] *= np.sqrt(TRUNK_FIRST)
-            moved = shift + (multipliers @ carry) * np.float32(TRUNK_FIRST * ROOT_SHIFT**2)
-        square = np.einsum("jc,jc->j", delta, delta)
-        largest = float(square.max()) ** 0.5
-        if largest > STEP_MOST:
-            delta *= STEP_MOST / largest
-            square *= (STEP_MOST / largest) ** 2
-        # world axes to the parent's: a left increment of each joint's own rotation
-        local = np.matmul(delta[:, None, :], pose[:, :3, :3].take(layout.parents, axis=0))[:, 0]
-        local[0] = delta[0]
-        new_turns = np.matmul(_cayley(local, square), turns)
+            delta[:, 0] *= TRUNK_FIRST**0.5
+            moved = shift + np.dot(multipliers, carry) * (TRUNK_FIRST * ROOT_SHIFT**2)
+        if np.vdot(delta, delta) > STEP_MOST**2:
+            delta *= min(1.0, STEP_MOST / float(np.einsum("cj,cj->j", delta, delta).max()) ** 0.5)
+        new_back = _turn_on(layout, back)
         if inside is not None:
-            new_turns = inside(new_turns)
-        new_pose = forward_one(layout, new_turns)
-        new_residual = np.zeros_like(residual)
-        new_cost = _missing(new_pose, bones, moved, goals, goal_turns, normals, new_residual, rows)
-        if new_cost < cost and _square(new_residual[near, :3]) <= allowed:
-            turns, pose, shift, residual, cost = new_turns, new_pose, moved, new_residual, new_cost
+            new_back = inside(new_back)
+        new_heads = heads_one(layout, new_back)
+        new_wanted, new_ends = missing(new_back, new_heads, moved)
+        new_cost = float(np.vdot(new_wanted, new_wanted))
+        if new_cost < cost and _square(new_wanted[:near]) <= allowed:
+            back, heads, shift, wanted, ends, cost = new_back, new_heads, moved, new_wanted, new_ends, new_cost
             damping = max(damping / BACK_OFF, 1.0)
         else:
             damping = min(damping * BACK_OFF, 1e6)
-    return turns, pose, shift
+    return back, heads, shift
+
+
+def _turn_on(layout: Plan, back: np.ndarray) -> np.ndarray:
+    """``back`` (J, 3, 3) after every joint turned by ``layout.step``, by 2 atan(t/2) instead of t.
+
+    A turn in the root frame carries all that hangs below: the turns are multiplied down the tree, and then take the bones along.
+    """
+    step, turn = layout.step, layout.turn
+    np.multiply(step[:, None], step, out=layout.squares)
+    entries = np.dot(_BACK, layout.squares.reshape(16, -1))
+    np.divide(entries[:9], entries[9], out=turn[:-1].reshape(-1, 9).T)
+    for ancestor in layout.ancestors:
+        turn = np.matmul(turn, turn.take(ancestor, axis=0))
+    return np.matmul(back, turn[:-1])
+
+
+def _aim(goal_turns: np.ndarray) -> np.ndarray:
+    """(4 E, 9 E) that takes the effectors' ``back`` (9 E) to trace and axis of goal D^T (4, E); blocks of one effector each."""
+    effectors = len(goal_turns)
+    out = np.zeros((4, effectors, effectors, 3, 3))
+    found = np.dot(_AIM, goal_turns.transpose(1, 2, 0).reshape(3, -1)).reshape(4, 3, 3, effectors)
+    np.einsum("ieecb->iecb", out)[...] = found.transpose(0, 3, 2, 1)
+    return out.reshape(4 * effectors, 9 * effectors)
 
 
 @cache
@@ -244,56 +311,23 @@ def _square(vectors: np.ndarray) -> float:
     return float(np.vdot(vectors, vectors))
 
 
-def _cayley(rot: np.ndarray, square: np.ndarray) -> np.ndarray:
-    """Nearly exp of small turns (N, 3): exactly a rotation about the same axis, by 2 atan(|rot| / 2)."""
-    across = (rot @ _LEVI_FLAT).reshape(-1, 3, 3)
-    out = np.matmul(across, across)
-    out *= 0.5
-    out += across
-    out *= (1 / (1 + 0.25 * square))[:, None, None]
-    out += _EYE
-    return out
+def _dot(a: list[float], b: list[float]) -> float:
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-def _missing(
-    pose: np.ndarray,
-    bones: np.ndarray,
-    shift: np.ndarray,
-    goals: np.ndarray,
-    goal_turns: np.ndarray | None,
-    normals: np.ndarray | None,
-    into: np.ndarray,
-    rows: np.ndarray | None,
-) -> float:
-    ends = pose.take(bones, axis=0)
-    np.subtract(goals, ends[:, :3, 3] + shift, out=into[:, :3])
-    if normals is not None:
-        plane = np.any(normals, axis=1)
-        into[plane, :3] = np.sum(into[plane, :3] * normals[plane], axis=1, keepdims=True) * normals[plane]
-    if goal_turns is not None:
-        # the axis times 2 sin(t/2), from R = goal D^T: zero only where R is the identity, and never wraps
-        apart = np.matmul(goal_turns, ends[:, :3, :3].transpose(0, 2, 1)).reshape(-1, 9) @ _LINEAR
-        scale = 1 / np.sqrt(np.maximum(1 + apart[:, 0], HALF_TURN))
-        np.multiply(apart[:, 1:], scale[:, None], out=into[:, 3:])
-    if rows is None:
-        return float(np.vdot(into, into))
-    used = into.reshape(-1)[rows]
-    return float(np.vdot(used, used))
+def _along(vectors: np.ndarray, normals: np.ndarray) -> None:
+    """Keep of ``vectors`` (3, E, ...) only what lies along the normals (3, E), where there is one."""
+    for e in np.flatnonzero(np.any(normals, axis=0)):
+        n = normals[:, e]
+        vectors[:, e] = np.outer(n, n) @ vectors[:, e]
 
 
-def _along(jacobian: np.ndarray, normals: np.ndarray) -> None:
-    for e in np.flatnonzero(np.any(normals, axis=1)):
-        n = normals[e]
-        jacobian[e, :3] = np.einsum("a,b,bjc->ajc", n, n, jacobian[e, :3])
-
-
-def _carry(rows: np.ndarray | None, effectors: int, width: int, normals: np.ndarray | None) -> np.ndarray:
+def _carry(rows: np.ndarray | None, effectors: int, parts: int, normals: np.ndarray | None) -> np.ndarray:
     """(R, 3) how the rows of the residual change when the root moves: every position goes with it."""
-    step = np.zeros((effectors, width, 3), np.float32)
-    step[:, :3] = _EYE
+    step = np.zeros((parts, effectors, 3))
+    step[:3] = _EYE[:, None]
     if normals is not None:
-        for e in np.flatnonzero(np.any(normals, axis=1)):
-            step[e, :3] = np.outer(normals[e], normals[e])
+        _along(step[:3], normals)
     flat = step.reshape(-1, 3)
     return flat if rows is None else flat[rows]
 
@@ -312,9 +346,9 @@ class Memory:
     heading: float
     """[rad]"""
     positions: np.ndarray
-    """(E, 3) [leg lengths], root frame."""
-    turns: np.ndarray
-    """(E, 3, 3) orientations, root frame."""
+    """(3, E) [leg lengths], root frame."""
+    back: np.ndarray
+    """(E, 3, 3) transposed orientations, root frame."""
 
 
 @dataclass(frozen=True)
@@ -337,9 +371,8 @@ class Machine:
         self.net, self.rig = net, rig
         self.length = float(rig.leg_length)
         self.plans = {free: plan(rig, free) for free in (False, True)}
-        self.stack = layers(net.parameters, sizes(rig, net.layout, net.hidden))
-        self.scale = (1 / net.deviation).astype(np.float32)
-        self.product = np.matmul if _has_blas() else partial(np.einsum, "i,ij->j")
+        self.stack = _standardised(net)
+        self.product = np.dot if _has_blas() else partial(np.einsum, "i,ij->j")
         bones = list(rig.effectors)
         self.bones = np.array(bones)
         self.feet = [bones.index(f) for f in rig.feet]
@@ -347,13 +380,13 @@ class Machine:
         self.arm, self.foot_rest = arms.tolist(), heights.tolist()
         self.near = GROUND.near / GROUND.reference_leg
         self.width = 6 if net.layout.orientations else 3
-        self.inputs = np.zeros(net.layout.input_count(rig), np.float32)
+        self.lengths: list[float] = []
         if net.layout.lengths:
-            own = limb_lengths(rig, rig.offsets.T[:, :, None] / rig.leg_length)[:, 0]
-            self.inputs[-len(own) :] = own
+            self.lengths = limb_lengths(rig, rig.offsets.T[:, :, None] / rig.leg_length)[:, 0].tolist()
         turns = rotations.matrix_from_axis_angle(rig.t_pose[0])
         self.root_before, self.root_after = rig.basis[0] @ turns.T, rig.basis[0].T
         self.axes = rig.axes
+        self.up = rig.axes[2].tolist()
         self.straight = bool(np.array_equal(rig.axes, np.eye(3)))
         self.axes_product = _left_product(rotations.quaternion_from_matrix(rig.axes)).T
         # q -> q t with t what the T-pose and the core axes add on the right of each effector's orientation
@@ -364,18 +397,20 @@ class Machine:
         spin = np.tile(np.eye(4), (rig.count, 1, 1))
         spin[:, 1:, 1:] = rig.basis.transpose(0, 2, 1)
         front = np.stack([_left_product(q) for q in rotations.quaternion_from_axis_angle(rig.t_pose)])
-        self.home = (front @ spin).astype(np.float32)
+        self.home = front @ spin
 
     def network(self, inputs: np.ndarray) -> np.ndarray:
         """Inputs (I) to outputs (O)."""
         product = self.product
-        x = (inputs - self.net.mean) * self.scale
+        x = inputs
         for weights, bias in self.stack[:-1]:
             x = product(x, weights)
             x += bias
             np.tanh(x, out=x)
         weights, bias = self.stack[-1]
-        return product(x, weights) + bias
+        x = product(x, weights)
+        x += bias
+        return x
 
     def solve(
         self,
@@ -385,118 +420,106 @@ class Machine:
         free: bool,
         memory: Memory | None,
         anchor: Anchor | None = None,
+        enough: float | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Memory]:
         """rot_local (J, 4), the Hips' head (3) [m], errors (E) [m] and the memory for the next pose, for checked goals.
 
-        With an ``anchor`` the network's pose is changed by what the anchor holds before it is refined.
+        With an ``anchor`` the network's pose is changed by what the anchor holds before it is refined. ``enough``: the
+        squared error that needs no further step, where it is not :data:`ENOUGH` or :data:`ENOUGH_LIVE`.
         """
         rig, layout = self.rig, self.net.layout
-        root = self.root_before @ _turn(*goals.root_rot.tolist()) @ self.root_after
-        heading = _heading(root, memory)
-        cosine, sine = math.cos(heading), math.sin(heading)
-        unheading = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
-        frame = unheading if self.straight else unheading @ self.axes
-        hips = unheading @ root
-        positions = (((goals.positions - goals.root_pos) @ frame.T) / self.length).astype(np.float32)
-        effectors = len(positions)
-        turn_goals = None
+        hips, frame, heading, unheading = self._seat(goals, memory)
+        positions = np.dot(frame, (goals.positions - goals.root_pos).T)
+        positions /= self.length
+        turned = None
         if goals.rotations is not None:
             q = quaternions(goals.rotations)
             if not self.right_plain:
                 q = np.matmul(q[:, None, :], self.right)[:, 0]
-            q = q @ self._frame_product(heading)
-            turn_goals = matrices(q.astype(np.float32))
-
-        weights, turn_weights = goals.weights, goals.orientation_weights
-        if turn_weights is None:
-            turn_weights = weights
-        active = None
-        if weights is not None or turn_weights is not None or turn_goals is None:
-            active = np.ones((effectors, 2), bool)
-            if weights is not None:
-                active[:, 0] = weights > 0
-            if turn_weights is not None:
-                active[:, 1] = turn_weights > 0
-            if turn_goals is None:
-                active[:, 1] = False
-            elif goals.orientation_weights is None and weights is not None:
-                active[:, 1] = active[:, 0]
-        ground = float((goals.root_pos @ self.axes[2]) - goals.ground) / self.length
-        outputs = self._answer(goals, positions, turn_goals, hips, ground, active, memory)
-        rot = outputs[: 3 * rig.count].reshape(-1, 3)
-        turns = matrices(quaternions(rot))
-        shift = np.zeros(3, np.float32)
+            q = np.dot(q, self._frame_product(heading))
+            turned = matrices(q)
+        weights, turn_weights, active = _asked(goals)
+        ground = (_dot(goals.root_pos.tolist(), self.up) - float(goals.ground)) / self.length
+        outputs = self._answer(goals, positions, turned, hips, ground, active, memory)
+        turns = matrices(quaternions(outputs[: 3 * rig.count].reshape(-1, 3)))
+        shift = np.zeros(3)
         if layout.free_root:
-            turns[0] = turns[0] @ hips.astype(np.float32)
-            shift = outputs[3 * rig.count :].copy()
+            turns[0] = turns[0] @ hips
+            shift = outputs[3 * rig.count :].astype(np.float64)
         else:
             turns[0] = hips
         if anchor is not None:
             turns = np.matmul(turns, anchor.turns)
             shift = shift + anchor.shift
+        layout_plan = self.plans[free]
+        back, heads = forward_one(layout_plan, turns)
         inside = self._inside if limits else None
         if inside is not None:
-            turns = inside(turns)
+            back = inside(back)
+            heads = heads_one(layout_plan, back)
         normals = None
-        if goals.normals is not None and np.any(goals.normals):
-            normals = (goals.normals @ frame.T).astype(np.float32)
-        layout_plan = self.plans[free]
-        aim, aim_turns = positions, turn_goals
-        if weights is not None or turn_weights is not None:
-            aim, aim_turns = self._partial(layout_plan, turns, shift, positions, turn_goals, weights, turn_weights)
-        enough = ENOUGH if anchor is None else ENOUGH_LIVE
-        turns, pose, shift = refine_one(
-            layout_plan, turns, aim, aim_turns, steps, active, shift, free, normals, inside, enough
+        if goals.normals is not None and goals.normals.any():
+            normals = np.dot(frame, goals.normals.T)
+        aim, aim_turned = self._partial(back, heads, shift, positions, turned, weights, turn_weights)
+        if enough is None:
+            enough = ENOUGH if anchor is None else ENOUGH_LIVE
+        back, heads, shift = refine_one(
+            layout_plan, back, aim, aim_turned, steps, active, shift, free, normals, inside, enough
         )
-        ends = pose.take(self.bones, axis=0)
-        reached = ends[:, :3, 3] + shift
+        reached = heads.take(self.bones, axis=1)
+        reached += shift[:, None]
         apart = reached - positions
         if normals is not None:
-            plane = np.any(normals, axis=1)
-            apart[plane] = np.sum(apart[plane] * normals[plane], axis=1, keepdims=True) * normals[plane]
-        error = np.sqrt(np.einsum("ec,ec->e", apart, apart)).astype(np.float64) * self.length
+            _along(apart, normals)
+        error = np.sqrt(np.einsum("ce,ce->e", apart, apart))
+        error *= self.length
         if weights is not None:
             error[weights == 0] = 0.0
-        out = np.matmul(self.home, quaternions_of(turns)[:, :, None])[:, :, 0].astype(np.float64)
         root_pos = goals.root_pos
+        out = np.matmul(self.home, quaternions_of(own_one(layout_plan, back))[:, :, None])[:, :, 0]
         if free:
-            root_pos = root_pos + (shift @ frame) * self.length
-            turned = self.root_before.T @ (unheading.T @ turns[0].astype(np.float64)) @ self.root_after.T
-            out[0] = quaternions_of(turned[None])[0]
+            root_pos = root_pos + np.dot(shift, frame) * self.length
+            turn = self.root_before.T @ (unheading.T @ back[0].T) @ self.root_after.T
+            out[0] = quaternions_of(turn[None])[0]
         else:
             out[0] = _quaternion(*goals.root_rot.tolist())
         if out[:, 0].min() < 0:
             out[out[:, 0] < 0] *= -1
-        return out, root_pos, error, Memory(heading, reached, ends[:, :3, :3])
+        return out, root_pos, error, Memory(heading, reached, back.take(self.bones, axis=0))
 
     def anchor(self, goals: Goals, rot_local: np.ndarray) -> Anchor:
         """What the pose ``rot_local`` (J, 4) differs from the network's answer to the checked ``goals`` that it fulfils."""
-        hips = self.root_before @ _turn(*goals.root_rot.tolist()) @ self.root_after
-        heading = _heading(hips, None)
-        cosine, sine = math.cos(heading), math.sin(heading)
-        unheading = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
+        _, frame, heading, unheading = self._seat(goals, None)
         turns = self._own(rot_local, unheading)
-        ends = forward_one(self.plans[False], turns.astype(np.float32))[self.bones]
-        memory = Memory(heading, ends[:, :3, 3], ends[:, :3, :3])
+        back, heads = forward_one(self.plans[False], turns)
+        memory = Memory(heading, heads.take(self.bones, axis=1), back.take(self.bones, axis=0))
         out, root_pos, _, _ = self.solve(goals, 0, False, self.net.layout.free_root, memory)
-        frame = unheading @ self.axes
-        shift = (frame @ (goals.root_pos - root_pos) / self.length).astype(np.float32)
+        shift = frame @ (goals.root_pos - root_pos) / self.length
         natural = self._own(out, unheading)
-        return Anchor(memory, np.matmul(natural.transpose(0, 2, 1), turns).astype(np.float32), shift)
+        return Anchor(memory, np.matmul(natural.transpose(0, 2, 1), turns), shift)
 
     def ends(self, goals: Goals, memory: Memory) -> tuple[np.ndarray, np.ndarray]:
         """Positions (E, 3) [m] and R R_rest^T as quaternions (E, 4) of the effectors that ``memory`` holds, in armature space."""
         cosine, sine = math.cos(memory.heading), math.sin(memory.heading)
         unheading = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
         frame = unheading if self.straight else unheading @ self.axes
-        turned = quaternions_of(memory.turns).astype(np.float64) @ self._frame_product(memory.heading).T
+        turned = np.dot(quaternions_of(memory.back.transpose(0, 2, 1)), self._frame_product(memory.heading).T)
         if not self.right_plain:
             turned = np.matmul(turned[:, None, :], self.right.transpose(0, 2, 1))[:, 0]
-        return goals.root_pos + (memory.positions @ frame) * self.length, turned
+        return goals.root_pos + np.dot(memory.positions.T, frame) * self.length, turned
+
+    def _seat(self, goals: Goals, memory: Memory | None) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
+        """How the Hips are turned in the root frame, the way from armature axes into it, and its heading [rad] and turn."""
+        root = np.dot(np.dot(self.root_before, _turn(*goals.root_rot.tolist())), self.root_after)
+        heading = _heading(root, memory)
+        cosine, sine = math.cos(heading), math.sin(heading)
+        unheading = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
+        frame = unheading if self.straight else np.dot(unheading, self.axes)
+        return np.dot(unheading, root), frame, heading, unheading
 
     def _own(self, rot_local: np.ndarray, unheading: np.ndarray) -> np.ndarray:
         """rot_local (J, 4) as the own rotations (J, 3, 3) that refinement works on."""
-        core = np.matmul(self.home.transpose(0, 2, 1).astype(np.float64), rot_local[:, :, None])[:, :, 0]
+        core = np.matmul(self.home.transpose(0, 2, 1), rot_local[:, :, None])[:, :, 0]
         turns = rotations.matrix_from_quaternion(core)
         root = rotations.matrix_from_quaternion(rot_local[0])
         turns[0] = unheading @ self.root_before @ root @ self.root_after
@@ -506,13 +529,13 @@ class Machine:
         """(4, 4) that takes quaternions (N, 4), as rows, from armature axes into the root frame, from the left."""
         c, s = math.cos(0.5 * heading), math.sin(0.5 * heading)
         unturn = np.array([[c, 0, 0, -s], [0, c, -s, 0], [0, s, c, 0], [s, 0, 0, c]])
-        return unturn if self.straight else self.axes_product @ unturn
+        return unturn if self.straight else np.dot(self.axes_product, unturn)
 
     def _answer(
         self,
         goals: Goals,
         positions: np.ndarray,
-        turn_goals: np.ndarray | None,
+        turned: np.ndarray | None,
         hips: np.ndarray,
         ground: float,
         active: np.ndarray | None,
@@ -520,28 +543,27 @@ class Machine:
     ) -> np.ndarray:
         """The network's outputs; what is not given is guessed from the pose before, or else from the pose a first guess led to."""
         layout = self.net.layout
-        asked = None if active is None else active[:, : self.width // 3]
-        if asked is None or layout.mask or np.all(asked):
-            return self.network(self._fill(goals, positions, turn_goals, hips, ground, active))
+        asked = None if active is None else active[: self.width // 3]
+        if asked is None or layout.mask or asked.all():
+            return self.network(self._fill(goals, positions, turned, hips, ground, active))
         assert active is not None
-        free, loose = ~active[:, 0], ~active[:, 1]
-        known, known_turns = positions.copy(), np.tile(_EYE, (len(positions), 1, 1))
-        if turn_goals is not None:
-            known_turns[:] = turn_goals
+        free, loose = ~active[0], ~active[1]
+        known = positions.copy()
+        known_turned = np.tile(_EYE, (len(free), 1, 1)) if turned is None else turned.copy()
         if memory is not None:
-            known[free], known_turns[loose] = memory.positions[free], memory.turns[loose]
-            return self.network(self._fill(goals, known, known_turns, hips, ground, None))
-        mean = self.net.mean[: self.width * len(positions)].reshape(-1, self.width)
+            known[:, free], known_turned[loose] = memory.positions[:, free], memory.back[loose].transpose(0, 2, 1)
+            return self.network(self._fill(goals, known, known_turned, hips, ground, None))
+        mean = self.net.mean[: self.width * len(free)].reshape(-1, self.width).astype(np.float64)
         seen = hips if layout.hips_frame else _EYE
-        known[free] = mean[free, :3] @ seen.T
+        known[:, free] = seen @ mean[free, :3].T
         if self.width == 6:
-            known_turns[loose] = np.matmul(seen, matrices(quaternions(mean[loose, 3:])))
-        outputs = self.network(self._fill(goals, known, known_turns, hips, ground, None))
+            known_turned[loose] = np.matmul(seen, matrices(quaternions(mean[loose, 3:])))
+        outputs = self.network(self._fill(goals, known, known_turned, hips, ground, None))
         turns = matrices(quaternions(outputs[: 3 * self.rig.count].reshape(-1, 3)))
         turns[0] = hips
-        ends = forward_one(self.plans[False], turns)[self.bones]
-        known[free], known_turns[loose] = ends[free, :3, 3], ends[loose, :3, :3]
-        return self.network(self._fill(goals, known, known_turns, hips, ground, None))
+        back, heads = forward_one(self.plans[False], turns)
+        known[:, free], known_turned[loose] = heads[:, self.bones[free]], back[self.bones[loose]].transpose(0, 2, 1)
+        return self.network(self._fill(goals, known, known_turned, hips, ground, None))
 
     def _fill(
         self,
@@ -552,68 +574,97 @@ class Machine:
         ground: float,
         active: np.ndarray | None,
     ) -> np.ndarray:
-        """The inputs of one pose, in the order of context.features; ``turned`` (E, 3, 3), ``active`` (E, 2) for layouts with a mask."""
-        x, layout = self.inputs, self.net.layout
-        effectors = len(positions)
-        block = x[: self.width * effectors].reshape(effectors, self.width)
-        block[:, :3] = positions @ hips if layout.hips_frame else positions
-        if self.width == 6:
-            if turned is None:
-                block[:, 3:] = 0
-            else:
-                q = quaternions_of(np.matmul(hips.T, turned) if layout.hips_frame else turned)
-                lean = np.sqrt(np.maximum(np.einsum("nc,nc->n", q[:, 1:], q[:, 1:]), 1e-20))
-                np.multiply(q[:, 1:], (2 * np.arctan2(lean, q[:, 0]) / lean)[:, None], out=block[:, 3:])
-        at = self.width * effectors
-        x[at : at + 3] = -hips[:, 1]
-        x[at + 3 : at + 6] = hips[:, 2]
-        at += 6
+        """The inputs of one pose, in the order of context.features; ``turned`` (E, 3, 3), ``active`` (2, E) for layouts with a mask.
+
+        So few numbers are worked out soonest one by one.
+        """
+        layout = self.net.layout
+        seen, seen_turned = positions, turned
+        if layout.hips_frame:
+            seen = np.dot(hips.T, positions)
+            if turned is not None and self.width == 6:
+                seen_turned = np.matmul(hips.T, turned)
+        places = seen.T.tolist()
+        given = [(True, True)] * len(places) if active is None else active.T.tolist()
+        leans: list[list[float]] = [[0.0, 0.0, 0.0]] * len(places)
+        if seen_turned is not None and self.width == 6:
+            leans = [_log(*q) for q in quaternions_of(seen_turned).tolist()]
+        x: list[float] = []
+        for place, lean, (known, known_turn) in zip(places, leans, given, strict=True):
+            x += place if known or not layout.mask else _NOTHING
+            if self.width == 6:
+                x += lean if known_turn or not layout.mask else _NOTHING
+        (a, d, g), (b, e, h), (c, f, i) = hips.tolist()
+        x += (-d, -e, -f, g, h, i)
+        del a, b, c
         for k, foot in enumerate(self.feet):
-            z = float(positions[foot, 2])
-            a, b, c = (0.0, 0.0, 1.0) if turned is None else turned[foot, 2].tolist()
+            z = float(positions[2, foot])
+            p, q, r = (0.0, 0.0, 1.0) if turned is None else turned[foot, 2].tolist()
             (u, v, w), (ankle, toe) = self.arm[k], self.foot_rest[k]
-            height = min(z - ankle, z + a * u + b * v + c * w - toe) + ground
-            grounded = height < self.near if goals.grounded is None else goals.grounded[k]
-            desired = grounded if goals.desired is None else goals.desired[k]
-            known = active is None or bool(active[foot, 0])
-            x[at : at + 6] = (height * known, 0, 0, 1, grounded * known, desired * known)
-            at += 6
-        x[at], x[at + 1] = goals.phase, goals.task
+            height = min(z - ankle, z + p * u + q * v + r * w - toe) + ground
+            grounded = height < self.near if goals.grounded is None else float(goals.grounded[k])
+            desired = grounded if goals.desired is None else float(goals.desired[k])
+            if not given[foot][0]:
+                height, grounded, desired = 0.0, 0.0, 0.0
+            x += (height, 0.0, 0.0, 1.0, grounded, desired)
+        x += (float(goals.phase), float(goals.task))
         if layout.mask:
-            given = np.ones((effectors, 2), np.float32) if active is None else active.astype(np.float32)
-            x[at + 2 : at + 2 + 2 * effectors] = given.ravel()
-            block[:, :3] *= given[:, :1]
-            block[:, 3:] *= given[:, 1:]
-        return x
+            x += [float(one) for pair in given for one in pair]
+        return np.array(x + self.lengths, np.float32)
 
     def _partial(
         self,
-        layout_plan: Plan,
-        turns: np.ndarray,
+        back: np.ndarray,
+        heads: np.ndarray,
         shift: np.ndarray,
         positions: np.ndarray,
-        turn_goals: np.ndarray | None,
+        turned: np.ndarray | None,
         weights: np.ndarray | None,
         turn_weights: np.ndarray | None,
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Targets as far on the way from the natural pose as their weights say."""
         given = [w for listed in (weights, turn_weights) if listed is not None for w in listed.tolist()]
-        partial = any(0 < w < 1 for w in given)
-        if not partial:
-            return positions, turn_goals
-        ends = forward_one(layout_plan, turns)[self.bones]
-        now = ends[:, :3, 3] + shift
-        aim = positions if weights is None else now + weights.astype(np.float32)[:, None] * (positions - now)
-        if turn_goals is None or turn_weights is None:
-            return aim, turn_goals
-        way = rotations.axis_angle_from_matrix(np.matmul(turn_goals, ends[:, :3, :3].transpose(0, 2, 1)))
-        step = matrices(quaternions(way * turn_weights.astype(np.float32)[:, None]))
-        return aim, np.matmul(step, ends[:, :3, :3])
+        if not any(0 < w < 1 for w in given):
+            return positions, turned
+        now = heads.take(self.bones, axis=1) + shift[:, None]
+        aim = positions if weights is None else now + weights * (positions - now)
+        if turned is None or turn_weights is None:
+            return aim, turned
+        ends = back.take(self.bones, axis=0)
+        way = rotations.axis_angle_from_matrix(np.matmul(turned, ends))
+        step = matrices(quaternions(way * turn_weights[:, None]))
+        return aim, np.matmul(step, ends.transpose(0, 2, 1))
 
-    def _inside(self, turns: np.ndarray) -> np.ndarray:
-        rot = rotations.axis_angle_from_matrix(turns)
-        kept = clamp(self.rig, np.ascontiguousarray(rot.T)[:, :, None])[:, :, 0].T
-        return matrices(quaternions(np.ascontiguousarray(kept, np.float32)))
+    def _inside(self, back: np.ndarray) -> np.ndarray:
+        """A pose, the transposed ``D`` (J, 3, 3), brought into the joint limits."""
+        layout = self.plans[False]
+        rot = rotations.axis_angle_from_matrix(own_one(layout, back))
+        kept = clamp(self.rig, np.ascontiguousarray(rot.T)[:, :, None])[:, :, 0]
+        return forward_one(layout, matrices(quaternions(kept.T)))[0]
+
+
+def _asked(goals: Goals) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+    """Weights of positions and orientations (E), and which count (2, E); None where all do in full."""
+    weights, turn_weights = goals.weights, goals.orientation_weights
+    if turn_weights is None:
+        turn_weights = weights
+    if weights is None and turn_weights is None and goals.rotations is not None:
+        return None, None, None
+    active = np.ones((2, len(goals.positions)), bool)
+    if weights is not None:
+        active[0] = weights > 0
+    if goals.rotations is None:
+        active[1] = False
+    elif turn_weights is not None:
+        active[1] = turn_weights > 0
+    return weights, turn_weights, active
+
+
+def _standardised(net: Network) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The layers of ``net`` with the inputs' mean and deviation worked into the first one."""
+    (first, bias), *others = layers(net.parameters, sizes(net.skeleton, net.layout, net.hidden))
+    scaled = first / net.deviation.astype(np.float64)[:, None]
+    return [(scaled.astype(np.float32), (bias - net.mean @ scaled).astype(np.float32)), *others]
 
 
 def _turn(x: float, y: float, z: float) -> np.ndarray:
@@ -636,6 +687,13 @@ def _quaternion(x: float, y: float, z: float) -> tuple[float, float, float, floa
     half = 0.5 * math.sqrt(x * x + y * y + z * z + 1e-30)
     s = math.sin(half) / (2 * half)
     return math.cos(half), s * x, s * y, s * z
+
+
+def _log(w: float, x: float, y: float, z: float) -> list[float]:
+    """One unit quaternion, w >= 0, to an axis-angle [rad]."""
+    lean = math.sqrt(x * x + y * y + z * z) + 1e-30
+    s = 2 * math.atan2(lean, w) / lean
+    return [s * x, s * y, s * z]
 
 
 def _heading(root: np.ndarray, memory: Memory | None) -> float:

@@ -79,14 +79,22 @@ class Solver:
         """Read ``best.npy`` and be ready; errors as :func:`network.load`, SkeletonMismatch for another topology."""
         return cls(network.load(path), skeleton)
 
-    def solve(self, goals: Goals, steps: int = STEPS, limits: bool = False, free_root: bool | None = None) -> Solution:
+    def solve(
+        self,
+        goals: Goals,
+        steps: int = STEPS,
+        limits: bool = False,
+        free_root: bool | None = None,
+        enough: float = realtime.ENOUGH,
+    ) -> Solution:
         """The pose for one set of ``goals``: the network's, then at most ``steps`` exact steps.
 
         ``limits`` keeps every step inside the joint limits. ``free_root`` lets the Hips follow; by default only networks of the
-        layout ``free`` do. Targets out of reach give the closest pose, and ``reached`` says so. Raises ValueError for wrong
-        shapes, NaN and infinity.
+        layout ``free`` do. ``enough`` is the squared error (leg lengths, radians) that needs no further step; 0 takes all of
+        them. Targets out of reach give the closest pose, and ``reached`` says so. Raises ValueError for wrong shapes, NaN and
+        infinity.
         """
-        return self._solve_one(goals, steps, limits, free_root, None)[0]
+        return self._solve_one(goals, steps, limits, free_root, None, enough=enough)[0]
 
     def solve_batch(
         self, goals: Goals | Sequence[Goals], steps: int = STEPS, limits: bool = False, free_root: bool | None = None
@@ -242,11 +250,12 @@ class Solver:
         free_root: bool | None,
         memory: realtime.Memory | None,
         anchor: realtime.Anchor | None = None,
+        enough: float | None = None,
     ) -> tuple[Solution, realtime.Memory]:
         began = time.perf_counter()
         asked = checked(goals, self.skeleton, many=False)
         free = self.net.layout.free_root if free_root is None else free_root
-        quaternions, root_pos, error, memory = self._one.solve(asked, steps, limits, free, memory, anchor)
+        quaternions, root_pos, error, memory = self._one.solve(asked, steps, limits, free, memory, anchor, enough)
         return Solution(quaternions, root_pos, error, error < REACHED, steps, time.perf_counter() - began), memory
 
 
