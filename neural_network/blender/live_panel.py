@@ -96,10 +96,12 @@ class NEURAL_IK_PT_live_targets(_Panel, bpy.types.Panel):
         collection: Any = live_ik.chosen(context)
         found = live_ik.target_objects(collection)
         column = self.layout.column(align=True)
+        live = live_ik.lives.get(collection.name)
+        body = live.rig.roles[0] if live is not None and live.rig.roles else "Hips"
         for (kind, role), ob in found.items():
             own: Any = ob.neural_ik_target  # type: ignore[attr-defined]
             row = column.row(align=True)
-            row.prop(own, "use", text=f"{role} hint" if kind == "HINT" else role)
+            row.prop(own, "use", text=f"{role} hint" if kind == "HINT" else body if kind == "ROOT" else role)
             if kind != "HINT" and own.use:
                 row.prop(own, "weight", text="")
                 row.prop(own, "turn_weight", text="")

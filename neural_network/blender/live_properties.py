@@ -34,8 +34,8 @@ class NEURAL_IK_LiveTarget(bpy.types.PropertyGroup):
         name="Kind",
         items=[
             ("NONE", "None", "No target of Live IK"),
-            ("EFFECTOR", "Effector", "A hand, a foot or the head"),
-            ("ROOT", "Hips", "The Hips"),
+            ("EFFECTOR", "Effector", "A hand, a foot or the head; on a creature, what was picked"),
+            ("ROOT", "Hips", "The Hips, or a creature's body"),
             ("HINT", "Hint", "Where an elbow or a knee points"),
         ],
     )

@@ -53,7 +53,8 @@ def add_targets(
         if (kind, role) in there:
             continue
         word = {"HINT": f" {live_rig.LIMBS.get(role, '')}"}.get(kind, "")
-        target: Any = bpy.data.objects.new(f"{ob.name} {role}{word}", None)
+        called = live.rig.roles[0] if kind == "ROOT" and live.rig.roles else role
+        target: Any = bpy.data.objects.new(f"{ob.name} {called}{word}", None)
         target.empty_display_type, target.empty_display_size = shape, extent
         target.show_in_front = True
         target.rotation_mode = "QUATERNION"

@@ -15,6 +15,7 @@ _LIMB_SHARE = 0.18  # of the body's reach: what is shorter is no limb of its own
 _FORK_WITHIN = 4  # bones below the root: a body that branches further down is a line with something at its end
 _SAME_PLACE = 0.01  # of the body's reach: a bone this near to the end of a limb is a control of it
 _STEEP = 0.15  # of its length, which a limb at least leads down to a foot; fins and folded wings lie flatter
+_NO_LEGS = ("a tail, wing or the like", "a soft-body bone")  # what names say of wings, and of a fish's pectoral fins
 _POINTS_OF_A_LINE = 8  # bones from which on a body without limbs is held in its middle too
 
 
@@ -79,7 +80,7 @@ def find_effectors(
         todo.extend(middle)
         if not middle and at != body:
             found.extend(_end_of_middle(tree, at, body, size))
-    if not found:
+    if len(found) < 2:
         line = _chain_of(tree, body)
         found = [line[len(line) // 2], line[-1]] if len(line) >= _POINTS_OF_A_LINE else [line[-1]]
     moving = [j for j in dict.fromkeys(found) if _moves(tree, body, j, size)]
@@ -146,7 +147,7 @@ def _stands(tree: Tree, j: int, body: int) -> bool:
     """Whether the limb that ends in ``j`` is one of a pair, leads down, and is no wing or fin by its name."""
     line = [j, *ancestors(tree.parents, j)]
     line = line[: line.index(body)] if body in line else line
-    if not _is_sided(tree, j, body) or any(tree.names[k].refused == "a tail, wing or the like" for k in line):
+    if not _is_sided(tree, j, body) or any(tree.names[k].refused in _NO_LEGS for k in line):
         return False
     drop = float(tree.heads[line[-1], 2] - tree.heads[j, 2])
     return drop > _STEEP * float(sum(tree.length[k] for k in line[:-1]))
@@ -172,7 +173,7 @@ def _end_of_middle(tree: Tree, at: int, body: int, size: float) -> list[int]:
     named = [j for j in [*line, *under] if "Head" in tree.names[j].parts]
     if not forks and not named:
         return [chain[-1]]
-    head = named[0] if named else at
+    head = named[0] if named else min(forks, key=lambda j: len(ancestors(tree.parents, j)), default=at)
     tips = [j for j in descendants(tree, head) if not tree.children[j] and not _is_sided(tree, j, head)]
     if not tips:
         return [head]
@@ -212,6 +213,8 @@ def _chain_of(tree: Tree, start: int) -> tuple[int, ...]:
 
 def _end_of_limb(tree: Tree, start: int, ground: float, size: float) -> int:
     chain = _chain_of(tree, start)
+    if any(tree.names[j].refused in _NO_LEGS for j in chain):
+        return chain[-1]
     low = [j for j in chain[-2:] if tree.heads[j, 2] - ground < 0.06 * size]
     return low[0] if low else chain[-1]  # what stands is the bone that carries the last toe
 
