@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Take the pictures in docs/pictures again: a newcomer's first minute, in a real Blender with a window.
+"""Take the pictures in docs/pictures again: a newcomer's first minute and the panel Roles, in a real Blender's window.
 
 ``python -m tools.pictures``, from the root of the repository, with BLENDER, or ``blender`` on the PATH, and ImageMagick.
-The window test does the same steps.
+The window tests do the same steps.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from pathlib import Path
 
 from tests.window import launch
 
+SCENARIOS = {"newcomer": "[0-9]_*.png", "roles": "roles.png"}
+"""Scenario -> which of its pictures are kept."""
+
 
 def main() -> int:
     """Run the scenario and keep its pictures; exit code 2 where no window can be had."""
@@ -23,11 +26,15 @@ def main() -> int:
         return 2
     with tempfile.TemporaryDirectory(prefix="neural_ik_") as name:
         folder = Path(name)
-        done = launch.run("newcomer", launch.build(folder), folder / "out")
-        pictures = sorted((folder / "out").glob("[0-9]_*.png"))
-        if done.returncode or not pictures:
-            sys.stderr.write(f"pictures.py: the steps failed\n{done.stdout}{done.stderr}")
-            return 1
+        zip_path, pictures = launch.build(folder), []
+        for scenario, wanted in SCENARIOS.items():
+            out = folder / scenario
+            done = launch.run(scenario, zip_path, out)
+            found = sorted(out.glob(wanted))
+            if done.returncode or not found:
+                sys.stderr.write(f"pictures.py: the steps of {scenario} failed\n{done.stdout}{done.stderr}")
+                return 1
+            pictures += found
         kept = launch.REPO / "docs" / "pictures"
         kept.mkdir(parents=True, exist_ok=True)
         for picture in pictures:

@@ -11,7 +11,7 @@ import numpy as np
 from bpy.props import EnumProperty, StringProperty
 
 from ..formats.roles import ROLE_NAMES
-from . import jobs, rig, role_editing
+from . import jobs, rig, role_editing, role_overlay
 from .operators import no_character
 
 REACH = 24  # [pixels] how far from a bone a click may be
@@ -56,7 +56,8 @@ class NEURAL_IK_OT_roles_find(_Edit, bpy.types.Operator):
         found = role_editing.find(ob)
         notes = "".join(f". {note[0].upper()}{note[1:]}" for note in found.notes)
         if not found.roles:
-            return "WARNING", f"{ob.name}: no roles were found; choose bones by hand, if it is a body at all{notes}"
+            words = "no person's roles were found: choose bones here if it is one, else see the panel Effectors"
+            return "WARNING", f"{ob.name}: {words}{notes}"
         return "INFO", f"{len(found.roles)} of {len(ROLE_NAMES)} roles of {ob.name} are played{notes}"
 
 
@@ -120,7 +121,7 @@ class NEURAL_IK_OT_roles_pick(_OneRole, _Edit, bpy.types.Operator):
         except ValueError as error:
             self.report({"ERROR"}, str(error))
             return {"CANCELLED"}
-        self.name = ob.name
+        self.meant = ob.name
         context.window.cursor_modal_set("EYEDROPPER")
         context.window_manager.modal_handler_add(self)
         self._say(context, "")
@@ -135,7 +136,7 @@ class NEURAL_IK_OT_roles_pick(_OneRole, _Edit, bpy.types.Operator):
             ob = role_editing.require_roles(context)
         except ValueError:
             ob = None
-        if ob is None or ob.name != self.name:  # undone, deleted, or another one is active
+        if ob is None or ob.name != self.meant:  # undone, deleted, or another one is active
             self._end(context)
             return {"CANCELLED"}
         if event.type == "MOUSEMOVE":
@@ -159,10 +160,12 @@ class NEURAL_IK_OT_roles_pick(_OneRole, _Edit, bpy.types.Operator):
     def _say(self, context: bpy.types.Context, bone: str) -> None:
         where = f"{bone}: click to make it the {self.role}" if bone else f"Click the bone that is the {self.role}"
         context.workspace.status_text_set(f"{where}   Esc: leave it")
+        role_overlay.point(bone)
 
     def _end(self, context: bpy.types.Context) -> None:
         context.window.cursor_modal_restore()
         context.workspace.status_text_set(None)
+        role_overlay.point("")
 
 
 def _said(ob: bpy.types.Object, role: str) -> str:
@@ -313,18 +316,18 @@ class NEURAL_IK_OT_roles_save_preset(_Edit, bpy.types.Operator):
     bl_label = "Save Preset"
     bl_options = {"REGISTER"}
 
-    name: StringProperty(name="Name", description="A preset of this name is replaced")
+    preset: StringProperty(name="Name", description="A preset of this name is replaced")
 
     def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> Any:
         """Ask for the name."""
         if bpy.app.background:
             return self.execute(context)
-        self.name = self.name or rig.find(context).name
+        self.preset = self.preset or rig.find(context).name
         return context.window_manager.invoke_props_dialog(self)
 
     def edit(self, context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, str]:
         """Write."""
-        path = role_editing.preset_path(self.name)
+        path = role_editing.preset_path(self.preset)
         path.parent.mkdir(parents=True, exist_ok=True)
         role_editing.save(ob, path)
         return "INFO", f"Preset {path.stem}: {path}"
@@ -337,11 +340,11 @@ class NEURAL_IK_OT_roles_load_preset(_Edit, bpy.types.Operator):
     bl_label = "Load Preset"
     bl_options = {"REGISTER", "UNDO"}
 
-    name: StringProperty(name="Name", options={"SKIP_SAVE"})
+    preset: StringProperty(name="Name", options={"SKIP_SAVE"})
 
     def edit(self, context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, str]:
         """Read."""
-        path = _known_preset(self.name)
+        path = _known_preset(self.preset)
         role_editing.load(ob, path)
         return "INFO", f"The roles of {ob.name} are those of {path.stem}"
 
@@ -353,7 +356,7 @@ class NEURAL_IK_OT_roles_delete_preset(_Edit, bpy.types.Operator):
     bl_label = "Delete Preset"
     bl_options = {"REGISTER"}
 
-    name: StringProperty(name="Name", options={"SKIP_SAVE"})
+    preset: StringProperty(name="Name", options={"SKIP_SAVE"})
 
     def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> Any:
         """Ask first."""
@@ -363,7 +366,7 @@ class NEURAL_IK_OT_roles_delete_preset(_Edit, bpy.types.Operator):
 
     def edit(self, context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, str]:
         """Delete."""
-        path = _known_preset(self.name)
+        path = _known_preset(self.preset)
         path.unlink(missing_ok=True)
         return "INFO", f"The preset {path.stem} is deleted"
 

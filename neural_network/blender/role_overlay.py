@@ -22,8 +22,10 @@ _GREY = (0.5, 0.5, 0.5, 0.16)
 _LIGHT = np.array([0.4, -0.5, 0.77])  # unit vector towards the light, world space
 _WIDEST = 0.1  # of a bone's length: half the thickness
 _RING = 0.12  # of a bone's length: where it is thickest
+_WHITE = (1.0, 1.0, 1.0, 0.9)
 _handles: list[Any] = []
 _on = False
+_pointed = ""  # the bone that the eyedropper is over
 
 
 def group(role: str) -> int:
@@ -55,10 +57,22 @@ def switch(_: Any, on: bool) -> None:
     """Switch it on or off. Without a window nothing is drawn."""
     global _on
     _on = bool(on)
+    _watch(_on or bool(_pointed))
+
+
+def point(bone: str) -> None:
+    """Draw a bone of the character in white, whether the overlay is on or not; none for an empty name."""
+    global _pointed
+    if bone != _pointed:
+        _pointed = bone
+        _watch(_on or bool(_pointed))
+
+
+def _watch(drawing: bool) -> None:
     for handle in _handles:
         bpy.types.SpaceView3D.draw_handler_remove(handle, "WINDOW")
     _handles.clear()
-    if _on and not bpy.app.background:
+    if drawing and not bpy.app.background:
         add = bpy.types.SpaceView3D.draw_handler_add
         _handles.append(add(_draw_bones, (), "WINDOW", "POST_VIEW"))
         _handles.append(add(_draw_names, (), "WINDOW", "POST_PIXEL"))
@@ -85,13 +99,18 @@ def shapes(heads: np.ndarray, tails: np.ndarray, sides: np.ndarray) -> np.ndarra
 
 
 def colours(ob: bpy.types.Object) -> dict[str, tuple[float, float, float, float]]:
-    """Bone -> colour (red, green, blue, opacity): of its role's group, the fainter the less sure; grey without a role."""
+    """Bone -> colour (red, green, blue, opacity): of its role's group, the fainter the less sure.
+
+    The bone that the eyedropper is over is white; bones without a role are not there.
+    """
     out = {}
     for role, bone in role_editing.table(ob).items():
         sure, _ = role_editing.explain(ob, role)
         red, green, blue = bpy.context.preferences.themes[0].collection_color[group(role)].color
         out[bone] = (red, green, blue, 0.3 + 0.6 * (1.0 if sure is None else sure))
-    return out
+    if not _on:
+        out.clear()
+    return {**out, **({_pointed: _WHITE} if _pointed else {})}
 
 
 def _shown() -> bpy.types.Object | None:
@@ -101,7 +120,7 @@ def _shown() -> bpy.types.Object | None:
         ob = rig.find(context)
     except ValueError:
         return None
-    if ob.mode == "EDIT" or ob.pose is None or not rig.given_roles(ob):
+    if ob.mode == "EDIT" or ob.pose is None or not (_pointed or rig.given_roles(ob)):
         return None
     space: Any = context.space_data
     if not space.overlay.show_overlays or not ob.visible_get(view_layer=context.view_layer):
@@ -136,7 +155,9 @@ def geometry(ob: bpy.types.Object, view: np.ndarray) -> tuple[np.ndarray, np.nda
     ``view`` (4, 4) turns world space into the view's.
     """
     colour = colours(ob)
-    bones = [pb for pb in ob.pose.bones if pb.name in colour or role_editing.is_visible(pb)]
+    bones = [pb for pb in ob.pose.bones if pb.name in colour or (_on and role_editing.is_visible(pb))]
+    if not bones:
+        return np.zeros((0, 3)), np.zeros((0, 4))
     world = np.array(ob.matrix_world, float)
     heads, tails = (
         np.array([getattr(pb, end) for pb in bones]) @ world[:3, :3].T + world[:3, 3] for end in ("head", "tail")
@@ -159,7 +180,7 @@ def geometry(ob: bpy.types.Object, view: np.ndarray) -> tuple[np.ndarray, np.nda
 def _draw_names() -> None:
     ob = _shown()
     view: Any = bpy.context.window_manager.neural_ik_roles_view
-    if ob is None or not view.names:
+    if ob is None or not (_on and view.names):
         return
     import blf
     from bpy_extras.view3d_utils import location_3d_to_region_2d
@@ -170,18 +191,23 @@ def _draw_names() -> None:
     blf.size(0, 11 * scale)
     blf.enable(0, blf.SHADOW)
     blf.shadow(0, 3, 0.0, 0.0, 0.0, 0.9)
+    places = {}
     for role, bone in rig.given_roles(ob).items():
         pb = ob.pose.bones.get(bone)
         place = pb and location_3d_to_region_2d(region, seen, ob.matrix_world @ (0.5 * (pb.head + pb.tail)))
-        if place is None:
-            continue
+        if place is not None:
+            places[role] = place
+    middle = float(np.median([place.x for place in places.values()])) if places else 0.0
+    for role, place in places.items():
+        outward = -blf.dimensions(0, role)[0] - 6 * scale if side_of(role) and place.x < middle else 6 * scale
         blf.color(0, 1.0, 1.0, 1.0, 1.0)
-        blf.position(0, place.x + 6 * scale, place.y - 4 * scale, 0)
+        blf.position(0, place.x + outward, place.y - 4 * scale, 0)
         blf.draw(0, role)
     blf.disable(0, blf.SHADOW)
 
 
 def _before_load(*_: object) -> None:
+    point("")
     switch(None, False)
 
 
@@ -195,6 +221,6 @@ def register() -> None:
 
 def unregister() -> None:
     """Switch off and watch no more."""
-    switch(None, False)
+    _before_load()
     if _before_load in bpy.app.handlers.load_pre:
         bpy.app.handlers.load_pre.remove(_before_load)

@@ -11,7 +11,8 @@ from ..formats.roles import ROLE_NAMES
 from . import rig, role_editing, role_overlay
 from .panel import _Panel, _paragraph
 
-MOST_NAMED = 12  # bones that are named for one reason, before "and ... more"
+WIDE = 300  # [pixels] a sidebar wider than this has room for an eyedropper in every row, beside the active role's
+MOST_NAMED = 6  # bones that are named for one reason, before "and ... more"
 
 
 def _character(context: bpy.types.Context) -> bpy.types.Object | None:
@@ -29,23 +30,23 @@ class NEURAL_IK_UL_roles(bpy.types.UIList):
     ] = {}  # role -> what is wrong, set by the panel for the rows that it is about to draw
 
     def draw_item(self, context, layout, data, item, icon, active_data, active_property, index=0, flt_flag=0):  # type: ignore[no-untyped-def]
-        """Colour, role, bone, eyedropper, and how sure it is, or what is wrong."""
+        """Colour, role, bone, how sure that is or what is wrong, and the eyedropper."""
         ob = rig.find(context)
         role = item.identifier
-        own: Any = ob.neural_ik_roles  # type: ignore[attr-defined]
-        split = layout.split(factor=0.36, align=True)
+        bone = getattr(ob.neural_ik_roles, role)  # type: ignore[attr-defined]
+        split = layout.split(factor=0.47, align=True)
         split.label(text=role, icon=role_overlay.icon(role))
         row = split.row(align=True)
-        row.prop_search(own, role, ob.data, "bones", text="")
-        row.operator("neural_ik.roles_pick", text="", icon="EYEDROPPER").role = role
-        right = row.row()
-        right.ui_units_x = 2.2
+        row.label(text=bone or "-")
+        right = row.row(align=True)
+        right.alignment = "RIGHT"
         if role in self.wrong:
             right.operator("neural_ik.roles_problem", text="", icon="ERROR", emboss=False).role = role
-        else:
+        elif bone:
             sure, _ = role_editing.explain(ob, role)
-            text = "" if not getattr(own, role) else "by hand" if sure is None else f"{sure:.0%}"
-            right.label(text=text)
+            right.label(text="hand" if sure is None else f"{sure:.0%}")
+        if context.region.width > WIDE * context.preferences.system.ui_scale:
+            right.operator("neural_ik.roles_pick", text="", icon="EYEDROPPER", emboss=False).role = role
 
     def filter_items(self, context, source, property):  # type: ignore[no-untyped-def]
         """The roles among the properties, those that match what is typed."""
@@ -64,7 +65,7 @@ class NEURAL_IK_MT_role_presets(bpy.types.Menu):
         """One line each."""
         found = role_editing.presets()
         for path in found:
-            self.layout.operator("neural_ik.roles_load_preset", text=path.stem).name = path.stem
+            self.layout.operator("neural_ik.roles_load_preset", text=path.stem).preset = path.stem
         if not found:
             self.layout.label(text="No presets yet")
 
@@ -98,7 +99,7 @@ class NEURAL_IK_MT_role_presets_delete(bpy.types.Menu):
         found = role_editing.presets()
         self.layout.operator_context = "INVOKE_DEFAULT"
         for path in found:
-            self.layout.operator("neural_ik.roles_delete_preset", text=path.stem, icon="TRASH").name = path.stem
+            self.layout.operator("neural_ik.roles_delete_preset", text=path.stem, icon="TRASH").preset = path.stem
         if not found:
             self.layout.label(text="No presets yet")
 
@@ -145,9 +146,11 @@ class NEURAL_IK_PT_roles(_Panel, bpy.types.Panel):
         role = properties[index].identifier if 0 <= index < len(properties) else ""
         if role not in ROLE_NAMES:
             return
-        box = self.layout.box().column(align=True)
-        row = box.row()
-        row.label(text=role, icon=role_overlay.icon(role))
+        box: Any = self.layout.box().column(align=True)
+        box.label(text=f"{role}: {role_overlay.GROUPS[role_overlay.group(role)]}", icon=role_overlay.icon(role))
+        box.prop_search(ob.neural_ik_roles, role, ob.data, "bones", text="")  # type: ignore[attr-defined]
+        row = box.row(align=True)
+        row.operator("neural_ik.roles_pick", icon="EYEDROPPER").role = role
         row.operator("neural_ik.roles_from_active", text="Active Bone", icon="BONE_DATA").role = role
         sure, why = role_editing.explain(ob, role)
         words = why if sure is None or not why else f"{sure:.0%} sure: {why}"

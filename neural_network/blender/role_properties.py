@@ -25,6 +25,10 @@ def _edited(role: str) -> Callable[[Any, Any], None]:
     return update
 
 
+def _shown_anew(own: Any, context: Any) -> None:
+    role_editing.redraw()
+
+
 class NEURAL_IK_Roles(bpy.types.PropertyGroup):
     """The roles of one armature object: for each of the 23 the name of its bone. All empty: they are left to be found."""
 
@@ -64,7 +68,7 @@ class NEURAL_IK_RolesView(bpy.types.PropertyGroup):
         description="Write the roles beside the bones",
         default=True,
         options={"SKIP_SAVE"},
-        update=lambda own, context: role_editing.redraw(),
+        update=_shown_anew,
     )
 
 

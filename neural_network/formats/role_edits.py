@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import cache
 
 import numpy as np
 
@@ -82,10 +83,11 @@ def _order(role: str, given: Mapping[str, str], index: Mapping[str, int], parent
     return f"{given[role]!r} does not hang below {given[above]!r}, which is {above}"
 
 
-def roles_above(role: str) -> list[str]:
+@cache
+def roles_above(role: str) -> tuple[str, ...]:
     """The roles that this one hangs on, nearest first."""
     rig = reference_rig.reference()
-    return [rig.names[j] for j in ancestors(rig.parents, rig.names.index(role))]
+    return tuple(rig.names[j] for j in ancestors(rig.parents, rig.names.index(role)))
 
 
 def reasons(roles: Roles, names: Sequence[str]) -> dict[str, str]:

@@ -104,7 +104,10 @@ def test_what_is_no_body_is_said_in_words_and_can_still_be_chosen_by_hand(empty:
     assert roles(ob) == {}
     (note,) = wing("blender.role_editing").found(ob).notes
     assert "no two pairs of limbs" in note
-    with pytest.raises(ValueError, match="choose them in the panel Roles"):
+    with pytest.raises(ValueError, match="no two pairs of limbs"):
+        wing("blender.rig").read(ob)
+    ob.neural_ik_roles.Hips = "Bone"
+    with pytest.raises(ValueError, match=r"no bone for LeftFoot, RightFoot.*choose them in the panel Roles"):
         wing("blender.rig").read(ob)
 
 
@@ -178,6 +181,9 @@ def test_rigifys_animals_are_no_people_and_that_is_said(rigify: Any) -> None:
         assert roles(ob) == {}, metarig
         (note,) = wing("blender.role_editing").found(ob).notes
         assert "a creature" in note, metarig
+        rig = wing("blender.rig").read(ob)
+        assert any("taken for a creature" in words for words in rig.notes), metarig
+        assert len(rig.skeleton.effectors) >= 2, metarig
 
 
 # ---- editing
@@ -415,22 +421,22 @@ def test_presets_are_saved_listed_loaded_and_deleted(house: Any) -> None:
     import bpy
 
     editing, before = wing("blender.role_editing"), roles(house)
-    bpy.ops.neural_ik.roles_save_preset(name="House rig")
+    bpy.ops.neural_ik.roles_save_preset(preset="House rig")
     assert [p.stem for p in editing.presets()] == ["House rig"]
     assert editing.presets()[0].parent == wing("blender.memory").folder() / "roles"
     bpy.ops.neural_ik.roles_clear()
-    bpy.ops.neural_ik.roles_load_preset(name="House rig")
+    bpy.ops.neural_ik.roles_load_preset(preset="House rig")
     assert roles(house) == before
-    bpy.ops.neural_ik.roles_delete_preset(name="House rig")
+    bpy.ops.neural_ik.roles_delete_preset(preset="House rig")
     assert editing.presets() == []
-    says("there are: none yet", bpy.ops.neural_ik.roles_load_preset, name="House rig")
+    says("there are: none yet", bpy.ops.neural_ik.roles_load_preset, preset="House rig")
 
 
 @pytest.mark.parametrize("name", ["", "  ", "../up", "a/b", "a\\b", "what?", ".hidden"])
 def test_names_that_no_file_can_have_are_refused(house: Any, name: str) -> None:
     import bpy
 
-    says("preset", bpy.ops.neural_ik.roles_save_preset, name=name)
+    says("preset", bpy.ops.neural_ik.roles_save_preset, preset=name)
     assert wing("blender.role_editing").presets() == []
 
 
@@ -558,6 +564,8 @@ def test_a_file_of_the_terminal_is_read_in_blender(house: Any, tmp_path: Path) -
 def test_the_overlay_has_a_colour_for_every_group_and_grey_for_the_rest(house: Any) -> None:
     overlay = wing("blender.role_overlay")
     assert {overlay.GROUPS[overlay.group(role)] for role in ROLE_NAMES} == set(overlay.GROUPS)
+    assert len(overlay.geometry(house, np.eye(4))[0]) == 0, "it is off"
+    view().overlay = True
     house.neural_ik_roles.Head = ""
     corners, tints = overlay.geometry(house, np.eye(4))
     assert corners.shape == (3 * 8 * 23, 3)
@@ -571,6 +579,17 @@ def test_the_overlay_has_a_colour_for_every_group_and_grey_for_the_rest(house: A
     middle = faces.mean(axis=(1, 2))[:, None]
     outward = np.cross(faces[:, :, 1] - faces[:, :, 0], faces[:, :, 2] - faces[:, :, 0])
     assert (np.sum(outward * (faces.mean(axis=2) - middle), axis=-1) > 0).all(), "a triangle is seen from inside"
+
+
+def test_the_bone_under_the_eyedropper_is_white_even_without_the_overlay(house: Any) -> None:
+    overlay = wing("blender.role_overlay")
+    overlay.point(roles(house)["Head"])
+    corners, tints = overlay.geometry(house, np.eye(4))
+    assert len(corners) == 24
+    assert (tints[:, 3] == overlay._WHITE[3]).all()
+    overlay.point("nothing of this name")
+    assert len(overlay.geometry(house, np.eye(4))[0]) == 0
+    overlay.point("")
 
 
 def test_switching_the_overlay_draws_nothing_in_the_background_and_ends_with_the_file(house: Any) -> None:

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # Blender runs this fi
 
 import drive
 import live_scenarios
+import role_scenarios
 from drive import Gaps, Steps, inside, key, open_tab, picture, press, until, window
 
 EXTENSION = "bl_ext.user_default.neural_ik"
@@ -229,5 +230,10 @@ def dragging() -> Steps:
     return live_scenarios.dragging(install, Path(OUT))
 
 
-SCENARIOS = {"newcomer": newcomer, "interrupted": interrupted, "closing": closing, "dragging": dragging}
+def roles() -> Steps:
+    """The panel Roles by mouse."""
+    return role_scenarios.roles(install, Path(OUT))
+
+
+SCENARIOS = {f.__name__: f for f in (newcomer, interrupted, closing, dragging, roles)}
 drive.run(SCENARIOS[NAME]())

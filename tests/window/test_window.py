@@ -40,3 +40,7 @@ def test_closing_blender_ends_the_training(zip_path: Path, tmp_path: Path) -> No
 
 def test_a_hand_is_dragged_and_every_way_back_works(zip_path: Path, tmp_path: Path) -> None:
     held("dragging", zip_path, tmp_path)
+
+
+def test_roles_are_found_coloured_and_picked_by_the_mouse(zip_path: Path, tmp_path: Path) -> None:
+    held("roles", zip_path, tmp_path)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The panel Roles in the window: found, coloured, picked by the mouse, and every way out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import addon_utils
+import bpy
+import drive
+from bpy_extras.view3d_utils import location_3d_to_region_2d
+from drive import Steps, click, inside, key, picture, press, until
+
+EXTENSION = "bl_ext.user_default.neural_ik"
+OPEN = ("NEURAL_IK_PT_main", "NEURAL_IK_PT_roles")
+
+
+def wing(name: str) -> Any:
+    return sys.modules[f"{EXTENSION}.neural_network.blender.{name}"]
+
+
+def alone() -> None:
+    """Show the panel Roles opened and no other: no script can fold panels, but one registered anew begins as it says."""
+    modules = [wing(name) for name in ("panel", "role_panel", "live_panel", "teach_panel")]
+    for module in reversed(modules):
+        module.unregister()
+    for module in modules:
+        for cls in module._classes:
+            if issubclass(cls, bpy.types.Panel) and cls.__name__ in OPEN:
+                cls.bl_options = set()
+            elif issubclass(cls, bpy.types.Panel):
+                cls.poll = classmethod(lambda cls, context: False)
+        module.register()
+
+
+def character() -> Any:
+    return next(ob for ob in bpy.data.objects if ob.type == "ARMATURE")
+
+
+def role(name: str) -> str:
+    return str(getattr(character().neural_ik_roles, name))
+
+
+def on_screen(bone: str) -> tuple[int, int]:
+    """Window pixels of the middle of a bone."""
+    ob, region = character(), drive.region("WINDOW")
+    pb = ob.pose.bones[bone]
+    place = location_3d_to_region_2d(
+        region, drive.area().spaces[0].region_3d, ob.matrix_world @ (0.5 * (pb.head + pb.tail))
+    )
+    return int(region.x + place.x), int(region.y + place.y)
+
+
+def pick(name: str) -> Steps:
+    """Press the eyedropper of a role."""
+    with inside("UI"):
+        bpy.ops.neural_ik.roles_pick("INVOKE_DEFAULT", role=name)
+    yield 0.3
+
+
+def roles(install: Callable[[], Steps], out: Path) -> Steps:
+    """On Rigify's human metarig where Rigify is there, else on the demo character."""
+    yield from install()
+    alone()
+    with inside():
+        bpy.ops.object.select_all(action="SELECT")
+        bpy.ops.object.delete()
+        if addon_utils.enable("rigify", default_set=True) is not None:
+            bpy.ops.object.armature_human_metarig_add()
+        else:
+            bpy.ops.neural_ik.add_demo_character(motion=False)
+        bpy.ops.view3d.view_axis(type="FRONT")
+        bpy.ops.view3d.view_selected()
+        bpy.ops.object.select_all(action="DESELECT")
+    space: Any = drive.area().spaces[0]
+    space.overlay.show_floor = False
+    yield 1.0
+    space.region_3d.view_location.x += 0.4  # clear of the sidebar
+    yield from drive.open_tab()
+    yield from press("neural_ik.roles_find")
+    yield from until(lambda: role("LeftHand"), "the roles")
+    view: Any = bpy.context.window_manager.neural_ik_roles_view
+    view.overlay = True
+    assert len(wing("role_overlay")._handles) == 2
+    view.index = list(type(character().neural_ik_roles).bl_rna.properties.keys()).index("RightHand")
+    yield from picture(out / "roles.png", "820x692+0+28")
+    hand, arm, other = role("RightHand"), role("RightForeArm"), role("LeftForeArm")
+
+    yield from pick("RightHand")
+    drive.move(*on_screen(arm))
+    yield 0.5
+    yield from picture(out / "roles_picking.png")
+    yield from click(*on_screen(arm))
+    yield from until(lambda: role("RightHand") == arm, "the click")
+    assert role("LeftHand") == other, "the other side did not follow"
+    yield from picture(out / "roles_warning.png")
+    with inside():
+        bpy.ops.ed.undo()
+    yield 0.5
+    assert role("RightHand") == hand, "undo did not bring the hand back"
+
+    for way_out in ("ESC", "RIGHTMOUSE"):
+        yield from pick("Head")
+        drive.move(*on_screen(arm))
+        yield 0.3
+        yield from key(way_out)
+        yield 0.3
+        before = role("Head")
+        yield from click(*on_screen(arm))
+        yield 0.3
+        assert role("Head") == before, f"the eyedropper goes on after {way_out}"
+
+    yield from pick("Head")  # and the extension goes while it waits
+    addon_utils.disable(EXTENSION, default_set=True)
+    yield 0.5
+    drive.move(*on_screen(arm))
+    yield 0.3
+    assert not hasattr(bpy.types.Object, "neural_ik_roles")
+    assert not [name for name in dir(bpy.types) if name.startswith("NEURAL_IK")]
