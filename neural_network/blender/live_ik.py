@@ -31,7 +31,6 @@ from .live_state import (
     SWITCHES,
     Live,
     anchor,
-    anchor_at,
     chosen,
     collection_of,
     collections,
@@ -300,7 +299,7 @@ def ride(live: Live, collection: Any, ob: bpy.types.Object) -> np.ndarray | None
     Returns where they are now (T, 7); None where they stay.
     """
     now = runtime.snapshot(ob)
-    old, kept = live.base_rows, (live.base_rot, live.base_root)
+    old = live.base_rows
     if isinstance(live.rig, ControlRig):
         live.before = now
         collection[SWITCHES] = live_takeover.take(live, ob, live.rig).switches
@@ -315,7 +314,6 @@ def ride(live: Live, collection: Any, ob: bpy.types.Object) -> np.ndarray | None
     keep: Any = collection
     keep[FRAME] = bpy.context.scene.frame_current_final
     if settings_of(collection).mode == "INSTEAD":
-        anchor_at(live, ob, *kept)
         return None
     anchor(live, ob)
     rows = live.seen

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import bpy
 import numpy as np
@@ -60,6 +60,7 @@ def take(live: Live, ob: bpy.types.Object, rig: ControlRig) -> Taken:
 
     IK stretches and shortens limbs, and FK does not: hands, feet and head stay where they are, elbows and knees give way.
     """
+    live = replace(live, session=live.solver.session())  # what is anchored to stays so
     rot, root = runtime.read_pose(ob, rig)
     anchor_at(live, ob, rot.astype(np.float64), root)
     ends = [rig.index[e] for e in rig.skeleton.effectors]
