@@ -408,37 +408,47 @@ def import_file(path: Path, options: Options, part: Path) -> Row:
     return row
 
 
-def _converted(path: Path, clip: Clip, options: Options) -> tuple[Row, dict[str, np.ndarray]]:
-    """The row of one file, and its clips as the members of a part."""
-    warnings = list(clip.warnings)
-    parts: list[Clip] = []
+def pieces_of(path: Path, clip: Clip, options: Options) -> tuple[list[Clip], list[cleaning.Findings], list[str]]:
+    """A clip's figures, cleaned and cut where ``options`` say so; what was found in each figure; and warnings."""
+    pieces: list[Clip] = []
     found: list[cleaning.Findings] = []
     for figure in figures(cleaning.cut(clip, min(options.skip, clip.frames), clip.frames)):
         if options.clean:
-            pieces, findings = cleaning.clean(figure)
+            own, findings = cleaning.clean(figure)
         else:
-            pieces = [figure] if figure.frames else []
-            findings = cleaning.measured(figure, pieces)
-        parts += pieces
+            own = [figure] if figure.frames else []
+            findings = cleaning.measured(figure, own)
+        pieces += own
         found.append(findings)
-        warnings += [f"{path.name}: {doubt}" for doubt in findings.doubts]
+    return pieces, found, [*clip.warnings, *(f"{path.name}: {doubt}" for f in found for doubt in f.doubts)]
+
+
+def smoothed(path: Path, piece: Clip, options: Options) -> tuple[Clip, list[str]]:
+    """A piece low-passed and resampled as ``options`` say, and warnings."""
+    warnings = []
+    if options.low_pass is not None and piece.frames >= 4:
+        if options.low_pass < piece.fps / 2:
+            piece = cleaning.low_pass(piece, options.low_pass)
+        else:
+            warnings.append(f"{path.name}: {piece.fps:g} frames a second are too few to low-pass, left as it is")
+    return (piece if options.fps is None else cleaning.resample(piece, options.fps)), warnings
+
+
+def _converted(path: Path, clip: Clip, options: Options) -> tuple[Row, dict[str, np.ndarray]]:
+    """The row of one file, and its clips as the members of a part."""
+    pieces, found, warnings = pieces_of(path, clip, options)
     arrays: dict[str, np.ndarray] = {}
     names, contact, kept, joints = [], [], 0, len(clip.names)
-    for n, piece in enumerate(parts):
-        if options.low_pass is not None and piece.frames >= 4:
-            if options.low_pass < piece.fps / 2:
-                piece = cleaning.low_pass(piece, options.low_pass)
-            else:
-                warnings.append(f"{path.name}: {piece.fps:g} frames a second are too few to low-pass, left as it is")
-        if options.fps is not None:
-            piece = cleaning.resample(piece, options.fps)
+    for n, piece in enumerate(pieces):
+        piece, doubts = smoothed(path, piece, options)
+        warnings += doubts
         if options.rig == "reference":
-            rig, rot, root_pos = retarget.to_reference(piece, _given_roles(piece, options))
+            rig, rot, root_pos = retarget.to_reference(piece, given_roles(piece, options))
             poses = dataset.make(rig, rot, root_pos, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps)
             about: dict[str, Any] = {}
             arrays |= {f"turns{n}": poses.rot, f"root_pos{n}": poses.root_pos}
         else:
-            own = own_poses(piece, _given_roles(piece, options))
+            own = own_poses(piece, given_roles(piece, options))
             short = tuple(name.rsplit(":", 1)[-1].strip() for name in own.names)
             if options.strip_prefix and all(short) and len(set(short)) == len(short):
                 own = renamed(own, short)
@@ -519,7 +529,8 @@ def run(
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _given_roles(clip: Clip, options: Options) -> Roles | None:
+def given_roles(clip: Clip, options: Options) -> Roles | None:
+    """The roles that ``options`` give, by name; None where they are left to be found."""
     return named_roles(dict(options.roles), clip.names) if options.roles else None
 
 
