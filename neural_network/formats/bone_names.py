@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,9 @@ _PARTS = {
     ToeBase=1: toe toes toebase ball つま先
 """).items()
 }
+_PARTS_BY_LENGTH = [
+    (n, [word for word in _PARTS if len(word) == n]) for n in sorted({len(word) for word in _PARTS}, reverse=True)
+]
 _REFUSED = _table("""
     a finger: finger thumb index middle ring pinky pinkie little metacarpal carpal mid digit 指
     a face bone: eye jaw tongue lip brow cheek nose ear teeth lid mouth face chin temple forehead hair beard facial bang
@@ -83,6 +87,7 @@ _ANIMAL = frozenset(
 _LONG_ENOUGH = (
     5  # letters a refusing word needs to count inside a longer word: "handslot" yes, the "ear" of "forearm" no
 )
+_LONG_REFUSED = [word for word in _REFUSED if len(word) >= _LONG_ENOUGH]
 
 
 def read_names(names: Sequence[str]) -> list[Said]:
@@ -122,7 +127,7 @@ def _read(name: str, tokens: list[str], shared: set[str], count: Counter[str]) -
             rest = [rest[0][1:], *rest[1:]]
     joined = "".join(rest)
     side = sides.pop() if len(sides) == 1 else ""
-    refused = "a connector" if name.startswith("__") else _refusal(rest, joined, any(t.isdigit() for t in words))
+    refused = "a connector" if name.startswith("__") else _refusal(tuple(rest), joined, any(t.isdigit() for t in words))
     if side and "pelvis" in joined:
         refused = "a hip helper"
     parts = {} if refused else dict(_part_of(joined))
@@ -133,21 +138,25 @@ def _read(name: str, tokens: list[str], shared: set[str], count: Counter[str]) -
     return Said(side, parts, refused)
 
 
-def _part_of(joined: str) -> dict[str, float]:
-    """The longest known word in a name; short Latin ones count at its ends only."""
+@lru_cache(4096)
+def _part_of(joined: str) -> Mapping[str, float]:
+    """The longest known word in a name, of several the last; short Latin ones count at its ends only."""
 
     def holds(word: str) -> bool:
         return (
             word in joined if len(word) > 3 or not word.isascii() else joined.startswith(word) or joined.endswith(word)
         )
 
-    return (
-        _PARTS[max(filter(holds, _PARTS), key=lambda w: (len(w), joined.rfind(w)))] if any(map(holds, _PARTS)) else {}
-    )
+    for _, words in _PARTS_BY_LENGTH:
+        found = [word for word in words if holds(word)]
+        if found:
+            return _PARTS[max(found, key=joined.rfind)]
+    return {}
 
 
-def _refusal(words: list[str], joined: str, numbered: bool) -> str:
-    found = [w for w in words if w in _REFUSED] or [w for w in _REFUSED if len(w) >= _LONG_ENOUGH and w in joined]
+@lru_cache(4096)
+def _refusal(words: tuple[str, ...], joined: str, numbered: bool) -> str:
+    found = [w for w in words if w in _REFUSED] or [w for w in _LONG_REFUSED if w in joined]
     if joined.startswith("neck"):  # Reallusion calls its neck bones NeckTwist
         found = [w for w in found if "twist" not in w]
     if any(w in joined for w in ("spine", "neck", "leg", "foot", "toe")):  # SpineMid, LegDigit

@@ -7,6 +7,7 @@ bends in the motion, what never turns, and what the names say. The best reading 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,7 +15,7 @@ from itertools import combinations
 import numpy as np
 
 from .bone_names import Said
-from .bone_tree import Tree, ancestors, angle_between, descendants, never_turns, unlike
+from .bone_tree import Tree, ancestors, angle_between, descendants, lengths, never_turns, unlike
 
 ARM = ("Shoulder", "Arm", "ForeArm", "Hand")
 LEG = ("Thigh", "Shin", "Foot", "ToeBase")
@@ -24,6 +25,7 @@ _SHORTEST_LIMB = 0.12  # of the body's reach
 _HOPELESS = -12.0  # a reading this unlikely by lengths and names need not be looked at in the poses
 _CHAIN = 12  # bones of a limb looked at
 NAME_WEIGHT = 2.0
+_ANKLE = np.radians(60)
 _UPRIGHT = np.radians(50)  # a trunk that leans more than this away from the legs' line, in most poses, is no human's
 
 
@@ -48,8 +50,9 @@ class Limb:
 def find_body(tree: Tree) -> tuple[Limb, Limb, bool] | None:
     """Legs, arms and whether the trunk stands on the legs; None where no two pairs of limbs make a body."""
     pairs = _pairs(tree)
-    as_legs = [limb for limb in (_limb(tree, p, arm=False) for p in pairs) if limb is not None]
-    as_arms = [limb for limb in (_limb(tree, p, arm=True) for p in pairs) if limb is not None]
+    lines = [(_line(tree, *p.chains), _line(tree, *p.chains[::-1])) for p in pairs]
+    as_legs = [limb for p, both in zip(pairs, lines, strict=True) if (limb := _limb(tree, p, both, arm=False))]
+    as_arms = [limb for p, both in zip(pairs, lines, strict=True) if (limb := _limb(tree, p, both, arm=True))]
     best, best_score = None, -np.inf
     for legs in as_legs:
         for arms in as_arms:
@@ -129,16 +132,13 @@ def main_chain(tree: Tree, start: int) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _limb(tree: Tree, pair: Pair, arm: bool) -> Limb | None:
+def _limb(tree: Tree, pair: Pair, lines: tuple[_Line, _Line], arm: bool) -> Limb | None:
     """The best reading of a pair of chains as arms or as legs; None where they have too few bones."""
     first, second = pair.chains
     both = len(first) == len(second)
     options = []
-    for chain, other in ((first, second), (second, first)):
-        scored = {}
-        real = [i for i, j in enumerate(chain) if tree.real[j]]
-        for three in combinations(real, 3):
-            scored[three] = _score_picks(tree, chain, other, three, arm)
+    for line in lines:
+        scored = {three: _score_picks(tree, line, three, arm) for three in line.threes}
         if not scored:
             return None
         options.append(scored)
@@ -168,49 +168,95 @@ def _limb(tree: Tree, pair: Pair, arm: bool) -> Limb | None:
     return Limb(pair, (bones[0], bones[1]), float(np.mean(sizes)), score)
 
 
-def _score_picks(tree: Tree, chain: Sequence[int], other: Sequence[int], picks: tuple[int, ...], arm: bool) -> float:
-    u, v, w = picks
+@dataclass(frozen=True)
+class _Line:
+    """What is measured along one chain for all its readings at once, as plain numbers; the other is its mirror image."""
+
+    chain: tuple[int, ...]
+    threes: tuple[tuple[int, int, int], ...]
+    """The readings: places in the chain of, say, the upper arm, the forearm and the hand."""
+    along: list[float]
+    """Way from the first joint to each."""
+    total: float
+    """Way from the first joint to the farthest tip."""
+    scores: tuple[dict[str, float], ...]
+    """Per place, how well the bone's name fits each part."""
+    still: list[bool]
+    """Per place, whether the bone never turns."""
+    splits: list[int]
+    """Per place, how many bones hang there."""
+    bends: dict[tuple[int, int, int], float]
+    """Per reading, how much [rad] the angle in the middle varies over the poses; 0 where there are too few."""
+    crooked: list[list[float]]
+    """How much shorter (0 to 1) the straight way between two joints is than the way over the joints between them."""
+    apart: list[float]
+    """Distance from each joint to its image on the other side, the median over the frames."""
+    angles: list[float]
+    """Median angle [rad] between the bones that meet in each joint; of the inner ones."""
+
+
+def _line(tree: Tree, chain: tuple[int, ...], other: tuple[int, ...]) -> _Line:
+    index, count = list(chain), len(chain)
+    posed = _typical(tree)
+    places = tree.poses[:, index]
+    threes = tuple(combinations([i for i, j in enumerate(chain) if tree.real[j]], 3))
     along = np.cumsum([0.0, *(tree.length[j] for j in chain[1:])])
+    same = min(count, len(other))
+    return _Line(
+        chain=chain,
+        threes=threes,
+        along=along.tolist(),
+        total=float(along[0] + tree.reach[chain[0]]),
+        scores=tuple({part: name_score(tree.names[j], part) for part in (*ARM, *LEG[:3])} for j in chain),
+        still=[never_turns(tree, j) for j in chain],
+        splits=[sum(bool(tree.real[c]) for c in tree.children[j]) for j in chain],
+        bends=dict(zip(threes, _bends(places[1:], threes), strict=True)),
+        crooked=_crooked(places[posed]),
+        apart=np.median(lengths(places[posed, :same] - tree.poses[posed][:, list(other[:same])]), axis=0).tolist(),
+        angles=np.median(angle_between(*_steps(places[posed])), axis=0).tolist() if count > 2 else [],
+    )
+
+
+def _score_picks(tree: Tree, line: _Line, picks: tuple[int, int, int], arm: bool) -> float:
+    u, v, w = picks
+    chain, along = line.chain, line.along
     upper, lower, whole = along[v] - along[u], along[w] - along[v], along[w] - along[u]
-    total = along[0] + tree.reach[chain[0]]
-    if upper <= 0 or lower <= 0 or total <= 0:
+    if upper <= 0 or lower <= 0 or line.total <= 0:
         return -50.0
     parts = ARM[1:] if arm else LEG[:3]
-    score = log_miss(upper / lower, 1.0 if arm else 0.92, 0.3) + log_miss(whole / total, 0.75, 0.3)
-    score += NAME_WEIGHT * sum(name_score(tree.names[chain[i]], part) for i, part in zip(picks, parts, strict=True))
-    score -= 2.0 * sum(never_turns(tree, chain[i]) for i in (u, v))
-    score -= 1.5 * never_turns(tree, chain[w])
+    score = log_miss(upper / lower, 1.0 if arm else 0.92, 0.3) + log_miss(whole / line.total, 0.75, 0.3)
+    score += NAME_WEIGHT * (line.scores[u][parts[0]] + line.scores[v][parts[1]] + line.scores[w][parts[2]])
+    score -= 2.0 * (line.still[u] + line.still[v])
+    score -= 1.5 * line.still[w]
     if score < _HOPELESS:
         return score
-    score += 4.0 * min(0.3, _bends(tree, chain[u], chain[v], chain[w]))
-    score -= 8.0 * (_crooked(tree, chain[u : v + 1]) + _crooked(tree, chain[v : w + 1]))
+    score += 4.0 * min(0.3, line.bends[picks])
+    score -= 8.0 * (line.crooked[u][v] + line.crooked[v][w])
     score -= 0.05 * sum(picks)  # of several bones in one place, the first
     after = chain[u + 1] if u + 1 < len(chain) else chain[u]
     if arm:
-        fingers = sum(tree.real[c] for c in tree.children[chain[w]])
-        score += 0.5 * min(fingers, 3) if fingers >= 2 else 0.0
-        split = next((i for i in range(v + 1, w) if sum(tree.real[c] for c in tree.children[chain[i]]) >= 2), w)
+        score += 0.5 * min(line.splits[w], 3) if line.splits[w] >= 2 else 0.0
+        split = next((i for i in range(v + 1, w) if line.splits[i] >= 2), w)
         score -= 1.5 * max(0, w - split - 1)  # a hand lies no further out than one bone after the thumb
-        score -= 3.0 * max(0.0, (total - along[w]) / whole - 0.6)  # fingers are shorter than that
-        if u < len(other):
-            score += 0.5 * max(-4.0, log_miss(_apart(tree, chain[u], other[u]) / whole, 0.6, 0.5))
+        score -= 3.0 * max(0.0, (line.total - along[w]) / whole - 0.6)  # fingers are shorter than that
+        if u < len(line.apart):
+            score += 0.5 * max(-4.0, log_miss(line.apart[u] / whole, 0.6, 0.5))
         if u > 0 and along[u] > 0.02 * whole:
             score += 0.5 * log_miss(along[u] / whole, 0.18, 0.6)
-            score += NAME_WEIGHT * max(name_score(tree.names[j], "Shoulder") for j in chain[:u])
+            score += NAME_WEIGHT * max(line.scores[i]["Shoulder"] for i in range(u))
         elif u == 0:
             score -= 0.3
     else:
-        if u < len(other):
-            score -= 3.0 if _apart(tree, chain[u], other[u]) < 0.04 * whole else 0.0
+        if u < len(line.apart):
+            score -= 3.0 if line.apart[u] < 0.04 * whole else 0.0
         if tree.length[after] < 0.06 * whole and v > u + 1:
             score -= 1.5
         if u > 0:
             score -= 0.3 + (along[u] / whole) * 2
         if w + 1 < len(chain):
-            turns = [_typical_angle(tree, *chain[i - 1 : i + 2]) for i in range(v + 1, len(chain) - 1)]
-            ankle = turns[w - v - 1]  # the ankle is where a leg turns from down to forward
-            score += 1.5 * min(1.0, ankle / np.radians(60)) + (1.0 if ankle >= max(turns) else 0.0)
-            score += 0.3 * log_miss(tree.length[chain[w + 1]] / whole, 0.17, 0.5)
+            ankle = line.angles[w - 1]  # the ankle is where a leg turns from down to forward
+            score += 1.5 * min(1.0, ankle / _ANKLE) + (1.0 if ankle >= max(line.angles[v:]) else 0.0)
+            score += 0.3 * log_miss(float(tree.length[chain[w + 1]]) / whole, 0.17, 0.5)
     return score
 
 
@@ -257,36 +303,34 @@ def name_score(said: Said, part: str) -> float:
 
 def log_miss(value: float, wanted: float, sigma: float) -> float:
     """Log likelihood, without its constant, of a length ratio whose logarithm scatters by sigma."""
-    return -0.5 * float((np.log(max(value, 1e-6) / wanted) / sigma) ** 2)
+    return -0.5 * (math.log(max(value, 1e-6) / wanted) / sigma) ** 2
 
 
-def _bends(tree: Tree, above: int, at: int, below: int) -> float:
-    """How much [rad] the angle at a joint varies over the poses; 0 where there are none."""
-    if len(tree.poses) < 8:
-        return 0.0
-    a, b = tree.poses[1:, at] - tree.poses[1:, above], tree.poses[1:, below] - tree.poses[1:, at]
-    across = np.linalg.norm(np.cross(a, b), axis=1)
-    angle = np.arctan2(across, np.sum(a * b, axis=1))
-    return float(np.std(angle))
+def _typical(tree: Tree) -> slice:
+    """The poses that count for directions and distances: the frames, or the rest where there are none."""
+    return slice(1, None) if len(tree.poses) > 4 else slice(0, 1)
 
 
-def _apart(tree: Tree, a: int, b: int) -> float:
-    """Distance of two bones' heads, the median over the frames, or at rest where there are none."""
-    poses = tree.poses[1:] if len(tree.poses) > 4 else tree.poses[:1]
-    return float(np.median(np.linalg.norm(poses[:, a] - poses[:, b], axis=1)))
+def _steps(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bones (K, n - 2, 3) that end and that begin in each inner joint of a chain of ``places`` (K, n, 3)."""
+    steps = np.diff(places, axis=1)
+    return steps[:, :-1], steps[:, 1:]
 
 
-def _crooked(tree: Tree, line: Sequence[int]) -> float:
-    """How much shorter (0 to 1) the straight way along a chain is than the way over its joints, in the mean of the poses."""
-    if len(line) < 3:
-        return 0.0
-    poses = tree.poses[1:] if len(tree.poses) > 4 else tree.poses[:1]
-    steps = np.linalg.norm(np.diff(poses[:, list(line)], axis=1), axis=2).sum(axis=1)
-    straight = np.linalg.norm(poses[:, line[-1]] - poses[:, line[0]], axis=1)
-    return float(np.mean(1 - straight / np.maximum(steps, 1e-12)))
+def _bends(places: np.ndarray, threes: Sequence[tuple[int, int, int]]) -> list[float]:
+    """How much [rad] the angle at the middle of each three joints varies over the frames ``places`` (K, n, 3)."""
+    if len(places) < 7 or not threes:
+        return [0.0] * len(threes)
+    u, v, w = np.array(threes).T
+    angles = angle_between(places[:, v] - places[:, u], places[:, w] - places[:, v])
+    return np.std(angles, axis=0).tolist()
 
 
-def _typical_angle(tree: Tree, above: int, at: int, below: int) -> float:
-    """Median angle [rad] between two bones that follow each other, over the frames, or at rest where there are none."""
-    poses = tree.poses[1:] if len(tree.poses) > 4 else tree.poses[:1]
-    return float(np.median(angle_between(poses[:, at] - poses[:, above], poses[:, below] - poses[:, at])))
+def _crooked(places: np.ndarray) -> list[list[float]]:
+    """How much shorter (0 to 1) the straight way is than the way over the joints, (n, n), in the mean of poses (K, n, 3)."""
+    steps = np.cumsum(lengths(np.diff(places, axis=1, prepend=places[:, :1])), axis=1)
+    over = np.abs(steps[:, None, :] - steps[:, :, None])
+    straight = lengths(places[:, None, :] - places[:, :, None])
+    crooked = np.mean(1 - straight / np.maximum(over, 1e-12), axis=0)
+    near = np.abs(np.subtract.outer(np.arange(len(crooked)), np.arange(len(crooked)))) < 2
+    return np.where(near, 0.0, crooked).tolist()

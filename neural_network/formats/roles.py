@@ -133,8 +133,10 @@ def _assign(tree: Tree, names: Sequence[str], legs: Limb, arms: Limb) -> tuple[d
     bones.update(zip(NECK, neck if len(neck) < 3 else [neck[0], neck[-1]], strict=False))
     if head is not None:
         bones["Head"] = head
+    leftwards, stands = _leftwards(tree, legs, arms)
     for limb, parts in ((arms, ARM), (legs, LEG)):
-        left = _which_is_left(tree, names, legs, arms, limb, notes)
+        vote = _side_vote(tree, leftwards, stands, limb)
+        left = _which_is_left(tree, names, vote, limb, "arms" if limb is arms else "legs", notes)
         for side, of in (("Left", limb.bones[left]), ("Right", limb.bones[1 - left])):
             bones.update({side + part: of[part] for part in parts if part in of})
     return bones, notes
@@ -252,15 +254,13 @@ def _has_twin(tree: Tree, c: int, group: Iterable[int]) -> bool:
 # ---- left and right -------------------------------------------------------------------------------------------------
 
 
-def _which_is_left(tree: Tree, names: Sequence[str], legs: Limb, arms: Limb, limb: Limb, notes: list[str]) -> int:
+def _which_is_left(tree: Tree, names: Sequence[str], vote: float, limb: Limb, what: str, notes: list[str]) -> int:
     """Index of the chain on the left: by where toes, knees and elbows point, else by the names, else by the rest's +X."""
-    start = "Arm" if limb is arms else "Thigh"
-    vote = _side_vote(tree, legs, arms, start, limb)
+    start = _first_part(limb)
     said = 0.0
     for k, sign in ((0, 1.0), (1, -1.0)):
         for j in limb.bones[k].values():
             said += {"Left": sign, "Right": -sign}.get(tree.names[j].side, 0.0)
-    what = "arms" if limb is arms else "legs"
     if abs(vote) > (0.02 if said else 0.004):  # a bend of a degree tells a side only where no name speaks against it
         if said and (vote > 0) != (said > 0):
             k = 0 if said > 0 else 1
@@ -275,8 +275,8 @@ def _which_is_left(tree: Tree, names: Sequence[str], legs: Limb, arms: Limb, lim
     return 0 if tree.heads[limb.bones[0][start], 0] >= tree.heads[limb.bones[1][start], 0] else 1
 
 
-def _side_vote(tree: Tree, legs: Limb, arms: Limb, start: str, limb: Limb) -> float:
-    """Positive where the first chain is on the left; near zero where the poses do not tell."""
+def _leftwards(tree: Tree, legs: Limb, arms: Limb) -> tuple[np.ndarray, np.ndarray]:
+    """Where the left is in each pose (K, 3), as long as the poses are sure of it, and the mask (K) of those that stand."""
     poses = tree.poses
     hips, chest = poses[:, legs.pair.at], poses[:, arms.pair.at]
     feet = np.mean([poses[:, b["Foot"]] for b in legs.bones], axis=0)
@@ -293,10 +293,21 @@ def _side_vote(tree: Tree, legs: Limb, arms: Limb, start: str, limb: Limb) -> fl
         forward += 0.3 * _poke(poses, bones["Thigh"], bones["Shin"], bones["Foot"]) / legs.size
     for bones in arms.bones:
         forward -= 0.3 * _poke(poses, bones["Arm"], bones["ForeArm"], bones["Hand"]) / legs.size
+    stands = angle_between(chest - hips, hips - feet) < np.radians(60)
+    return np.cross(up, forward), stands
+
+
+def _first_part(limb: Limb) -> str:
+    return "Arm" if "Arm" in limb.bones[0] else "Thigh"
+
+
+def _side_vote(tree: Tree, leftwards: np.ndarray, stands: np.ndarray, limb: Limb) -> float:
+    """Positive where the first chain is on the left; near zero where the poses do not tell."""
+    poses = tree.poses
+    start = _first_part(limb)
     across = poses[:, limb.bones[0][start]] - poses[:, limb.bones[1][start]]
     across = across / np.maximum(np.linalg.norm(across, axis=1, keepdims=True), 1e-12)
-    votes = np.sum(np.cross(up, forward) * across, axis=1)
-    stands = angle_between(chest - hips, hips - feet) < np.radians(60)
+    votes = np.sum(leftwards * across, axis=1)
     if stands[0] and abs(votes[0]) > 0.05:
         return float(votes[0] + (np.mean(votes[1:]) if len(votes) > 1 else 0.0))
     return float(np.mean(votes[stands])) if stands.any() else (float(np.mean(votes[1:])) if len(votes) > 1 else 0.0)
