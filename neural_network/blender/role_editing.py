@@ -148,11 +148,12 @@ def mirror(ob: bpy.types.Object, role: str) -> str | None:
     bone = getattr(own, role)
     partner: str | None = ""
     if bone:
-        bones = ob.data.bones
+        bones = ob.pose.bones if ob.pose is not None else ()
         if bone not in bones:
             return None
-        heads, tails = (np.array([getattr(b, end) for b in bones], float) for end in ("head_local", "tail_local"))
-        partner = role_edits.mirror(bone, table(ob), [b.name for b in bones], heads, tails)
+        names = [pb.name for pb in bones]
+        heads, tails = (np.array([getattr(pb.bone, end) for pb in bones]) for end in ("head_local", "tail_local"))
+        partner = role_edits.mirror(bone, table(ob), names, rig.parents_of(ob), heads, tails)
     if partner is not None:
         with _quietly():
             setattr(own, role_edits.other_side(role), partner)

@@ -116,7 +116,12 @@ def reasons(roles: Roles, names: Sequence[str]) -> dict[str, str]:
 
 
 def mirror(
-    bone: str, table: Mapping[str, str], names: Sequence[str], heads: np.ndarray, tails: np.ndarray
+    bone: str,
+    table: Mapping[str, str],
+    names: Sequence[str],
+    parents: np.ndarray,
+    heads: np.ndarray,
+    tails: np.ndarray,
 ) -> str | None:
     """The bone that mirrors ``bone`` across the body; None where there is none, as for a bone in the middle.
 
@@ -127,6 +132,7 @@ def mirror(
         bone: one of ``names``.
         table: role -> bone name: its pairs tell where the middle is. Without pairs X points to the side.
         names: (J) the skeleton's bones.
+        parents: (J) int, -1 for roots: of several bones in the mirrored place the one that hangs alike is taken.
         heads: (J, 3) rest heads, any unit.
         tails: (J, 3) rest tails, same unit.
     """
@@ -146,7 +152,14 @@ def mirror(
     best = float(off.min())
     if best <= UNNAMED_MAY_BE_OFF * size and np.abs(away).max() > IN_THE_MIDDLE * size:
         near = np.flatnonzero(off <= best + SAME_PLACE * size).tolist()
-        return names[max(near, key=lambda k: SequenceMatcher(None, bone, names[k]).ratio())]
+        above = [len(ancestors(parents, k)) for k in range(len(names))]
+        below = np.bincount([k for j in range(len(names)) for k in ancestors(parents, j)], minlength=len(names))
+
+        def alike(k: int) -> tuple[bool, bool, float]:
+            similar = SequenceMatcher(None, bone, names[k]).ratio()
+            return bool(below[k] == below[own]), above[k] == above[own], similar
+
+        return names[max(near, key=alike)]
     return names[named] if named is not None else None
 
 
