@@ -124,6 +124,8 @@ class NEURAL_IK_PT_roles(_Panel, bpy.types.Panel):
         row = layout.row(align=True)
         row.operator("neural_ik.roles_find", icon="VIEWZOOM")
         row.menu("NEURAL_IK_MT_roles", text="", icon="DOWNARROW_HLT")
+        if rig.given_ends(ob)[1]:
+            _paragraph(layout, "Not used: the panel Effectors says which bones are controlled", context, "INFO")
         given, notes = role_editing.table(ob), role_editing.found(ob).notes
         if not given and not notes:
             _paragraph(layout, "Found by themselves whenever they are needed", context, "INFO")
