@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -156,7 +156,7 @@ def draw(path: Path, clip: Clip, target: Skeleton, bones: dict[str, int], shown:
     source, motion = retarget.clip_motion(clip, retarget.clip_roles(clip))
     matrices = armature_matrices(target, *retarget.retarget(clip, target, bones))
     rows = [(motion.heads, clip.parents, source.bones), (matrices[..., :3, 3], target.parents, bones)]
-    frames = np.linspace(1, clip.frames - 1, shown).astype(int)
+    frames = _shown(motion, source.bones, shown)
     figure, axes = pyplot.subplots(4, shown, figsize=(2 * shown, 9))
     for r, (heads, parents, roles) in enumerate(rows):
         size = np.ptp(heads[0, :, 2])
@@ -180,6 +180,15 @@ def draw(path: Path, clip: Clip, target: Skeleton, bones: dict[str, int], shown:
     figure.tight_layout()
     figure.savefig(path, dpi=55)
     pyplot.close(figure)
+
+
+def _shown(motion: retarget.Motion, bones: Mapping[str, int], count: int) -> np.ndarray:
+    """Frames for a picture: half of them over the whole take, half in the second about the lowest that a hand comes."""
+    last = len(motion.heads) - 1
+    hands = [motion.heads[:, bones[s + "Hand"], 2] for s in ("Left", "Right") if s + "Hand" in bones]
+    low = int(np.argmin(np.min(hands, axis=0))) if hands else last // 2
+    near = np.clip(low + np.linspace(-0.5, 0.5, count // 2) * motion.fps, 0, last)
+    return np.sort(np.concatenate([np.linspace(0, last, count - len(near)), near])).astype(int)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
