@@ -173,7 +173,7 @@ def update(
     """
     began = time.perf_counter()
     collection = bpy.data.collections.get(live.collection)
-    if collection is None or collection.name not in scene.collection.children:
+    if collection is None or not _in_scene(collection, scene):
         return False
     settings = settings_of(collection)
     ob = settings.armature
@@ -205,6 +205,11 @@ def update(
     live.seconds.append(time.perf_counter() - began)
     live.solves += 1
     return True
+
+
+def _in_scene(collection: Any, scene: bpy.types.Scene) -> bool:
+    """Whether the targets are in a scene; a character of several scenes is moved in the one that its targets are in."""
+    return collection.name in scene.collection.children or collection in scene.collection.children_recursive
 
 
 def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarray, scene: Any, depsgraph: Any) -> None:
@@ -412,7 +417,9 @@ def _before_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
     for live in lives.values():
         collection = bpy.data.collections.get(live.collection)
         ob = settings_of(collection).armature if collection is not None else None
-        if ob is not None and ob.name in scene.objects and ob.pose is not None:
+        if ob is None or ob.name not in scene.objects or ob.pose is None:
+            continue
+        if _in_scene(collection, scene):
             live.written = runtime.snapshot(ob)
             if isinstance(live.rig, ControlRig):  # what the animation does not say is as it was without Live IK
                 live_pose.restore(ob, collection)
@@ -427,6 +434,9 @@ def _after_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
         if ob is None or ob.name not in scene.objects or ob.mode == "EDIT":
             continue
         if len(runtime.snapshot(ob)["scale"]) != len(live.base["scale"]):
+            continue
+        if not _in_scene(collection, scene):
+            live.dirty = True  # its bones hold another scene's frame now
             continue
         placed = ride(live, collection, ob)
         update(live, scene, depsgraph, force=True, placed=placed)

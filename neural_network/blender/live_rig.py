@@ -57,8 +57,9 @@ def usable(ob: bpy.types.Object, net: Network, controls: bool = False) -> Rig:
 
     With ``controls`` a generated Rigify human is taken too, as a ControlRig that is written through its controls.
     """
-    if ob.library is not None:
-        raise ValueError(f"{ob.name} is linked from a library: make a library override first (Object > Relations)")
+    reason = linked(ob)
+    if reason:
+        raise ValueError(reason)
     if controls and live_controls.is_rigify(ob) and not live_controls.missing(ob):
         return live_controls.read(ob, net)
     reason = control_rig(ob)
@@ -76,6 +77,19 @@ def known(ob: bpy.types.Object, net: Network) -> Rig:
     if live_controls.is_rigify(ob) and not live_controls.missing(ob):
         return live_controls.read(ob, net)
     return fit(ob, net)
+
+
+def linked(ob: bpy.types.Object) -> str:
+    """Why a character of another file cannot be moved, and what to do; empty for any other."""
+    override: Any = ob.override_library
+    if ob.library is not None:
+        return f"{ob.name} is linked from a library: make a library override first (Object > Library Override > Make)"
+    if override is not None and override.is_system_override:
+        return (
+            f"{ob.name} is a library override that may not be edited: make it editable first (in the Outliner, right click on"
+            " it: Library Override > Make > Selected, or Shift-click on its override icon)"
+        )
+    return ""
 
 
 def control_rig(ob: bpy.types.Object) -> str:
