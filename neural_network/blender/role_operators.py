@@ -261,6 +261,10 @@ class NEURAL_IK_OT_roles_mirror(_Edit, bpy.types.Operator):
 
 
 class _File(_Edit if TYPE_CHECKING else object):
+    """An operator on a JSON file, which is asked for where it is not given."""
+
+    suggested = ""  # name of the file that the file browser begins with
+
     filepath: StringProperty(name="File", subtype="FILE_PATH", options={"SKIP_SAVE"})
     filter_glob: StringProperty(default="*.json", options={"HIDDEN"})
 
@@ -274,8 +278,7 @@ class _File(_Edit if TYPE_CHECKING else object):
         """Ask for the file."""
         if self.filepath or bpy.app.background:
             return self.execute(context)
-        if self.bl_idname == "NEURAL_IK_OT_roles_export":
-            self.filepath = "roles.json"
+        self.filepath = self.suggested
         context.window_manager.fileselect_add(self)
         return {"RUNNING_MODAL"}
 
@@ -300,6 +303,7 @@ class NEURAL_IK_OT_roles_export(_File, _Edit, bpy.types.Operator):
     bl_idname = "neural_ik.roles_export"
     bl_label = "Export Roles"
     bl_options = {"REGISTER"}
+    suggested = "roles.json"
 
     def edit(self, context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, str]:
         """Write."""

@@ -170,6 +170,22 @@ def test_every_role_of_rigifys_human_metarigs_is_right(rigify: Any, metarig: str
     assert {role: rig.skeleton.names[j] for j, role in enumerate(rig.roles)} == truth
 
 
+@pytest.mark.parametrize("metarig", sorted(HUMANS))
+def test_every_role_of_the_rigs_that_rigify_generates_is_right(rigify: Any, metarig: str) -> None:
+    getattr(rigify.ops.object, metarig)()
+    metarig_object = rigify.context.active_object
+    rigify.ops.neural_ik.roles_find()
+    truth = {role: f"DEF-{bone}" for role, bone in roles(metarig_object).items()}
+    try:
+        rigify.ops.pose.rigify_generate()
+    except RuntimeError as error:
+        pytest.skip(f"Rigify generates no rig here: {error}")
+    ob = rigify.context.active_object
+    assert ob != metarig_object
+    rigify.ops.neural_ik.roles_find()
+    assert roles(ob) == truth
+
+
 def test_rigifys_animals_are_no_people_and_that_is_said(rigify: Any) -> None:
     found = [name for name in dir(rigify.ops.object) if name.endswith("_metarig_add") and "human" not in name]
     assert len(found) >= 6

@@ -24,7 +24,7 @@ def wing(name: str) -> Any:
 
 def alone() -> None:
     """Show the panel Roles opened and no other: no script can fold panels, but one registered anew begins as it says."""
-    modules = [wing(name) for name in ("panel", "role_panel", "live_panel", "teach_panel")]
+    modules = [wing(name) for name in ("panel", "role_panel", "ends_panel", "live_panel", "teach_panel")]
     for module in reversed(modules):
         module.unregister()
     for module in modules:
@@ -112,6 +112,20 @@ def roles(install: Callable[[], Steps], out: Path) -> Steps:
         yield from click(*on_screen(arm))
         yield 0.3
         assert role("Head") == before, f"the eyedropper goes on after {way_out}"
+
+    with inside("UI"):
+        bpy.ops.neural_ik.roles_save_preset(preset="Metarig")
+    for menu in ("roles", "role_presets", "role_presets_delete"):
+        with inside():
+            bpy.ops.wm.call_menu(name=f"NEURAL_IK_MT_{menu}")
+        yield from picture(out / f"menu_{menu}.png")
+        yield from key("ESC")
+        yield 0.3
+    with inside():
+        bpy.ops.neural_ik.roles_save_preset("INVOKE_DEFAULT")
+    yield from picture(out / "save_preset.png")
+    yield from key("RET")
+    yield from until(lambda: len(wing("role_editing").presets()) == 2, "the second preset")
 
     yield from pick("Head")  # and the extension goes while it waits
     addon_utils.disable(EXTENSION, default_set=True)
