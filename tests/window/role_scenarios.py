@@ -28,10 +28,10 @@ def alone() -> None:
     for module in reversed(modules):
         module.unregister()
     for module in modules:
-        for cls in module._classes:
-            if issubclass(cls, bpy.types.Panel) and cls.__name__ in OPEN:
+        for name, cls in vars(module).items():
+            if name in OPEN:
                 cls.bl_options = set()
-            elif issubclass(cls, bpy.types.Panel):
+            elif name.startswith("NEURAL_IK_PT"):
                 cls.poll = classmethod(lambda cls, context: False)
         module.register()
 
