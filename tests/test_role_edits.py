@@ -106,6 +106,7 @@ def test_reasons_tell_what_the_names_say() -> None:
     rig = RIGS["mixamo"]
     said = reasons(find_roles(rig.names, rig.parents, rig.heads), rig.names)
     assert "its name says so" in said["LeftThigh"]
+    assert "its name says so" in said["LeftHand"], "forty fingers do not make its word a prefix"
     blank = tuple(f"b{j:03}" for j in range(len(rig.names)))
     found = find_roles(blank, rig.parents, rig.heads)
     assert set(reasons(found, blank)) == {role for role, bone in found.bones.items() if bone is not None}

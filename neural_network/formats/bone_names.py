@@ -94,7 +94,10 @@ def read_names(names: Sequence[str]) -> list[Said]:
     """What each name says; words that most of the names share (a rig's prefix) say nothing."""
     split = [_tokens(re.split(r"[:|]", n)[-1]) for n in names]
     count = Counter(word for words in split for word in set(words))
-    shared = {w for w, n in count.items() if len(names) >= 8 and n > 0.6 * len(names) and w not in _SIDES}
+    plain = [words for words in split if not any(word in _REFUSED for word in words)]
+    plain = plain if len(plain) >= 8 else split  # forty fingers of LeftHandIndex1 do not make "hand" a prefix
+    often = Counter(word for words in plain for word in set(words))
+    shared = {w for w, n in often.items() if len(names) >= 8 and n > 0.6 * len(plain) and w not in _SIDES}
     return [_read(name, words, shared, count) for name, words in zip(names, split, strict=True)]
 
 
