@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -217,12 +218,56 @@ MADE = {
         lambda asf, amc: (asf.replace(b"direction 0.26 -0.9656 0", b"direction 0.52 -1.9312 0"), amc),
         "unit",
     ),
+    "tabs and no indents": (lambda asf, amc: (re.sub(rb"(?m)^ +| +", b"\t", asf), re.sub(rb" +", b"\t", amc)), ""),
+    "sections in capitals": (lambda asf, amc: (re.sub(rb":\w+", lambda m: m[0].upper(), asf), amc), ""),
+    "degrees of freedom between commas": (lambda asf, amc: (asf.replace(b"rx ry rz", b"rx, ry, rz"), amc), ""),
+    "degrees of freedom in brackets": (lambda asf, amc: (asf.replace(b"rx ry rz", b"(RX RY RZ)"), amc), ""),
+    "an axis glued to its order": (lambda asf, amc: (asf.replace(b"15 XYZ", b"15XYZ"), amc), ""),
+    "an axis with its order apart": (lambda asf, amc: (asf.replace(b"15 XYZ", b"15 X Y Z"), amc), ""),
+    "an axis without an order": (lambda asf, amc: (asf.replace(b"15 XYZ", b"15"), amc), ""),
+    "radians in the skeleton": (lambda asf, amc: (_radian_axes(asf), amc), ""),
+    "units on one line": (
+        lambda asf, amc: (re.sub(rb":units\s+(.*)\s+(.*)\s+(.*)", rb":units \1 \2 \3", asf), amc),
+        "",
+    ),
+    "commas between numbers": (lambda asf, amc: (asf.replace(b"0.26 -0.9656 0", b"0.26, -0.9656, 0"), amc), ""),
+    "decimal commas in the skeleton": (lambda asf, amc: (asf.replace(b".", b","), amc), ""),
+    "limits over lines of their own": (lambda asf, amc: (asf.replace(b"(-5 160)", b"(\n-5\n160\n)"), amc), ""),
+    "limits without end": (lambda asf, amc: (asf.replace(b"(-150 30)", b"(-inf inf)"), amc), ""),
+    "an end missing": (lambda asf, amc: (re.sub(rb"(-5 160\)\s+)end", rb"\1", asf), amc), ""),
+    "a hierarchy with commas": (lambda asf, amc: (asf.replace(b"shin toe", b"shin,toe"), amc), ""),
+    "both headers on one line": (
+        lambda asf, amc: (asf, re.sub(rb":FULLY-SPECIFIED\s+", b":FULLY-SPECIFIED ", amc)),
+        "",
+    ),
+    "frames called frame": (lambda asf, amc: (asf, re.sub(rb"(?m)^(\d)\r$", rb"frame \1\r", amc)), ""),
+    "frames that begin at -2": (
+        lambda asf, amc: (asf, re.sub(rb"(?m)^(\d)\r$", lambda m: b"%d\r" % (int(m[1]) - 3), amc)),
+        "",
+    ),
+    "frames that are all the first": (lambda asf, amc: (asf, re.sub(rb"(?m)^\d\r$", b"1\r", amc)), "jump"),
+    "a bone over two lines": (lambda asf, amc: (asf, re.sub(rb"(thigh \S+) ", rb"\1\r\n  ", amc)), ""),
+    "numbers glued to names and to each other": (lambda asf, amc: (asf, amc.replace(b" -", b"-")), ""),
+    "a colon behind each bone": (lambda asf, amc: (asf, re.sub(rb"(?m)^([a-z]+) ", rb"\1: ", amc)), ""),
+    "three numbers for one degree of freedom": (
+        lambda asf, amc: (asf, re.sub(rb"(shin \S+)", rb"\1 0.5 0.2", amc)),
+        "three numbers",
+    ),
+    "a bone without dof that has numbers": (
+        lambda asf, amc: (asf, re.sub(rb"(shin \S+)", rb"\1\r\ntoe 1 2 3", amc)),
+        "expected 0 numbers",
+    ),
     "bones in any order": (lambda asf, amc: (_reversed_bones(asf), amc), ""),
 }
 
 
 def _degrees(amc: bytes) -> bytes:
     return DEGREES.replace(b":DEGREES", b"").replace(b":FULLY-SPECIFIED", b"").replace(b"tail 1.000000\r\n", b"")
+
+
+def _radian_axes(asf: bytes) -> bytes:
+    turned = asf.replace(b"angle deg", b"angle radians").replace(b"0 0 15 XYZ", b"0 0 0.2617994 XYZ")
+    return turned.replace(b"90 0 15 XYZ", b"1.5707963 0 0.2617994 XYZ")
 
 
 def _commas(amc: bytes) -> bytes:
@@ -255,6 +300,14 @@ def test_missing_lines_are_filled_in_and_named() -> None:
     shin = clip.names.index("shin")
     angle = 2 * np.arccos(np.clip(clip.rotations[:, shin, 0], -1, 1))
     assert angle[2] == pytest.approx((angle[1] + angle[3]) / 2, abs=1e-3)
+
+
+def test_a_bone_that_is_never_named_rests_and_costs_no_frames() -> None:
+    clip = asf_amc.parse(ASF, re.sub(rb"shin.*\n", b"", RADIANS))
+    shin = clip.names.index("shin")
+    assert clip.repaired == ()
+    assert np.allclose(clip.rotations[:, shin], [1, 0, 0, 0])
+    assert any("no frame has a line for shin" in warning for warning in clip.warnings)
 
 
 def test_a_cut_off_last_frame_is_dropped() -> None:

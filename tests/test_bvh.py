@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -341,9 +342,68 @@ READ: dict[str, tuple[Maker, str]] = {
     "End Site with a name": (lambda: BASE.replace("End Site", "End Site tip"), ""),
     "Site alone": (lambda: BASE.replace("End Site", "Site"), ""),
     "words before HIERARCHY": (lambda: "exported by hand\n" + BASE, "not understood"),
+    "two byte-order marks": (lambda: b"\xef\xbb\xbf" * 2 + BASE.encode(), ""),
+    "UTF-16 with a mark and carriage returns": (lambda: BASE.replace("\n", "\r").encode("utf-16"), ""),
+    "line ends of three kinds": (lambda: BASE.replace("}\n", "}\r\n").replace("{\n", "{\r"), ""),
+    "more zero bytes than text": (lambda: BASE.encode() + bytes(20_000), "zero bytes at the end"),
+    "braces on the line of the name": (lambda: re.sub(r"\n\s*\{", "{", BASE), ""),
+    "no opening brace at all": (lambda: BASE.replace("{", ""), "brace"),
+    "End Sites without braces": (lambda: re.sub(r"Site\s*\{\s*(OFFSET.*)\n\s*\}", r"Site\n\1", BASE), "brace"),
+    "End Sites without an OFFSET": (lambda: re.sub(r"(Site\s*\{)\s*OFFSET.*", r"\1", BASE), ""),
+    "End Sites with no channels": (lambda: re.sub(r"(Site\s*\{\s*OFFSET.*)", r"\1\nCHANNELS 0", BASE), ""),
+    "two End Sites to a joint": (
+        lambda: re.sub(r"(End Site\s*\{\s*OFFSET.*\s*\})", r"\1\n\1", BASE),
+        "second End Site",
+    ),
+    "channels before the OFFSET": (lambda: re.sub(r"(OFFSET.*)\s*(CHANNELS.*)", r"\2\n\1", BASE), ""),
+    "colons behind the keywords": (lambda: re.sub(r"(OFFSET|CHANNELS|ROOT|JOINT)", r"\1:", BASE), ""),
+    "channels called rotationX": (lambda: re.sub("([XYZ])(rotation|position)", r"\2\1", BASE), ""),
+    "channels called rx and tx": (
+        lambda: re.sub("([XYZ])([rp])[a-z]+", lambda m: m[2].replace("p", "t") + m[1].lower(), BASE),
+        "",
+    ),
+    "channels called X_ROTATION": (lambda: re.sub("([XYZ])(rotation)", r"\1_ROTATION", BASE), ""),
+    "a channel name to a line": (
+        lambda: re.sub(r"CHANNELS \d .*", lambda m: m[0].replace(" ", "\n"), BASE),
+        "",
+    ),
+    "scales on every joint": (
+        lambda: re.sub(r"CHANNELS 3 (.*)", r"CHANNELS 6 \1 Xscale Yscale Zscale", HEAD) + HEADING + _scaled(),
+        "Xscale",
+    ),
+    "words behind the channels": (lambda: BASE.replace("Yrotation", "Yrotation ok", 2), "behind the channels"),
+    "brackets around an OFFSET": (lambda: re.sub(r"OFFSET (.*)", r"OFFSET (\1)", BASE), ""),
+    "a unit behind an OFFSET": (lambda: re.sub(r"(OFFSET .*)", r"\1 cm", BASE), "OFFSET has"),
+    "brackets around the rows": (lambda: HEAD + HEADING + re.sub(r"(?m)^(.+)$", r"[\1]", ROWS), "brackets"),
+    "numbered rows": (lambda: HEAD + HEADING + _numbered(), "numbered"),
+    "rows that end with a semicolon": (lambda: HEAD + HEADING + ROWS.replace("\n", ";\n"), "separators"),
+    "empty lines between the rows": (lambda: HEAD + HEADING + ROWS.replace("\n", "\n \n\n"), ""),
+    "plus signs": (lambda: HEAD + HEADING + re.sub(r"(?m)(^| )(\d)", r"\1+\2", ROWS), ""),
+    "more digits than a number keeps": (lambda: HEAD + HEADING + re.sub(r"\.(\d{4})", r".\g<1>" + "0" * 30, ROWS), ""),
+    "exponents without a sign": (lambda: HEAD + HEADING + re.sub(r"\.(\d{4})", r".\1e0", ROWS), ""),
+    "exponents glued at the signs": (
+        lambda: HEAD + HEADING + re.sub(r"\.(\d{4})", r".\1E-00", ROWS).replace(" -", "-"),
+        "glued",
+    ),
+    "decimal commas between tabs": (lambda: HEAD + HEADING + ROWS.replace(".", ",").replace(" ", "\t"), "comma"),
+    "a frame time with an exponent": (lambda: BASE.replace("0.0333333", "3.33333E-02"), ""),
+    "a frame time with a comma": (lambda: BASE.replace("0.0333333", "0,0333333"), ""),
+    "a number of frames with a dot": (lambda: BASE.replace("Frames: 6", "Frames: 6.0"), ""),
+    "no blanks behind colons": (lambda: BASE.replace(": ", ":"), ""),
+    "text behind the last row": (lambda: BASE + "exported by hand\n", "no row of numbers"),
     "a joint called MOTION": (lambda: BASE.replace("JOINT Head", "JOINT MOTION"), ""),
     "a joint called End": (lambda: BASE.replace("JOINT Head", "JOINT End"), ""),
 }
+
+
+def _scaled() -> str:
+    rows = [row.split() for row in ROWS.strip().split("\n")]
+    threes = [" ".join([*row[:6], *(f"{' '.join(row[i : i + 3])} 1 1 1" for i in range(6, 48, 3))]) for row in rows]
+    return "\n".join(threes)
+
+
+def _numbered() -> str:
+    return "\n".join(f"{n}: {row}" for n, row in enumerate(ROWS.strip().split("\n"), 1))
 
 
 @pytest.mark.parametrize("name", READ)
@@ -390,6 +450,54 @@ def test_what_cannot_be_read_is_refused_in_words_with_file_and_place(name: str) 
         bvh.parse(made if isinstance(made, bytes) else made.encode(), "walk", source="walk.bvh")
     assert said in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_joint_that_never_has_a_number_rests_and_costs_no_frames() -> None:
+    rows = [row.split() for row in ROWS.strip().split("\n")]
+    made = HEAD + HEADING + "\n".join(" ".join([*row[:6], "nan", "nan", "nan", *row[9:]]) for row in rows)
+    clip = bvh.parse(made.encode(), "odd")
+    assert clip.repaired == ()
+    assert np.array_equal(clip.rotations[:, 1], np.tile([1.0, 0, 0, 0], (6, 1)))
+    assert any("joint Spine" in warning and "at rest" in warning for warning in clip.warnings)
+
+
+def test_a_row_that_begins_with_a_spreadsheet_fault_is_no_comment() -> None:
+    for word in ("#DIV/0!", "#N/A", "#NAME?", "#WERT!"):
+        clip = bvh.parse((HEAD + HEADING + ROWS.replace("0.0000", word, 1)).encode(), "odd")
+        assert clip.frames == 6
+        assert clip.repaired == (0,)
+
+
+def test_turns_beyond_a_circle_are_the_same_pose() -> None:
+    rows = [row.split() for row in ROWS.strip().split("\n")]
+    made = "\n".join(" ".join([*row[:3], *(f"{float(value) - 720:.4f}" for value in row[3:])]) for row in rows)
+    wanted = bvh.parse(BASE.encode())
+    clip = bvh.parse((HEAD + HEADING + made).encode())
+    assert np.allclose(np.abs(np.sum(clip.rotations * wanted.rotations, axis=-1)), 1)
+
+
+def test_equal_warnings_become_one_with_a_count() -> None:
+    clip = bvh.parse(BASE.replace("{", "").encode(), "odd")
+    (said,) = (warning for warning in clip.warnings if "brace" in warning)
+    assert "line 4, joint Hips" in said
+    assert "(20 times)" in said
+    odd = bvh.parse((HEAD + HEADING + "".join(f"{'word ' * 48}{n}x\n" for n in range(90)) + ROWS).encode(), "odd")
+    assert len(odd.warnings) < 20
+    assert any("more warnings like these" in warning or "times" in warning for warning in odd.warnings)
+
+
+def test_joints_without_channels_are_folded_away_only_where_they_would_fill_the_memory() -> None:
+    hand = "JOINT f{0}\n{{\nOFFSET 0 {0} 0\nCHANNELS 0\nJOINT g{0}\n{{\nOFFSET 1 0 0\nCHANNELS 0\n}}\n}}\n"
+    head = HEAD.replace("JOINT LFore", "".join(hand.format(n) for n in range(1, 21)) + "JOINT LFore")
+    few = bvh.parse((head + HEADING + ROWS).encode(), "odd")
+    assert len(few.names) == 15 + 40
+    short = "\n".join(" ".join(f"{float(value):.0f}" for value in row.split()) for row in ROWS.strip().split("\n"))
+    many = bvh.parse((head + HEADING + f"{short}\n" * 400).encode(), "odd")
+    assert 15 <= len(many.names) < 55
+    assert any("folded" in warning for warning in many.warnings)
+    kept = [few.names.index(name) for name in many.names]
+    every = bvh.parse((head + HEADING + short).encode(), "odd")
+    assert np.abs(global_pose(many)[1][:6] - global_pose(every)[1][:, kept]).max() < 1e-9
 
 
 @pytest.mark.parametrize(

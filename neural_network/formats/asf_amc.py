@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -131,35 +132,38 @@ def parse_skeleton(data: bytes, source: str = "skeleton.asf") -> AsfSkeleton:
         if key.startswith(":"):
             section = key[1:] or (words[1].lower() if len(words) > 1 else "")
             bone = None
-        elif section == "units":
-            if key == "length" and len(words) > 1:
-                value = parse_number(words[1])
-                if value is None or not 0 < value < MAX_VALUE:
-                    notes.add(f"unit length {words[1]!r} is no positive number; 1 was taken", f"line {line}")
-                else:
-                    length = value
-            elif key == "angle" and len(words) > 1:
-                degrees = not words[1].lower().startswith("rad")
+        key = key.rstrip(":")
+        if section == "units":
+            for what, word in pairwise(words):  # all on one line, sometimes
+                if what.lower().rstrip(":") == "angle":
+                    degrees = not word.lower().startswith("rad")
+                elif what.lower().rstrip(":") == "length":
+                    value = parse_number(word.replace(",", "."))
+                    if value is None or not 0 < value < MAX_VALUE:
+                        notes.add(f"unit length {short(word, 20)!r} is no positive number; 1 was taken", f"line {line}")
+                    else:
+                        length = value
+        elif words[0].startswith(":"):
+            continue
         elif section == "root":
-            root[key] = [str(line), *words[1:]]
+            root[key] = [str(line), *_entries(words[1:])]
         elif section == "bonedata":
-            if key == "begin":
-                bone = {"line": [str(line)]}
-            elif key == "end":
+            if key in ("begin", "end"):
                 if bone is not None and "name" in bone:
                     bones.append(bone)
                 elif bone is not None:
                     notes.add("a bone without a name was left out", f"line {bone['line'][0]}")
-                bone = None
+                bone = {"line": [str(line)]} if key == "begin" else None
             elif bone is not None:
                 if key == "name":
                     bone["name"] = [" ".join(words[1:])]
                 elif key in _BONE_KEYS and key not in bone:
-                    bone[key] = [str(line), *words[1:]]
+                    bone[key] = [str(line), *_entries(words[1:])]
             if len(bones) > MAX_JOINTS:
                 raise ValueError(f"{source}, line {line}: expected at most {MAX_JOINTS} bones; the file is damaged")
         elif section == "hierarchy" and key not in ("begin", "end"):
-            links.append((line, words[0], words[1:]))
+            above, *below = [name for word in words for name in word.split(",") if name] or [""]
+            links.append((line, above, below))
             if len(links) > MAX_JOINTS:
                 raise ValueError(f"{source}, line {line}: expected at most {MAX_JOINTS} parents; the file is damaged")
     return _skeleton(source, root, bones, links, length, degrees, notes)
@@ -213,6 +217,15 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
             yield number, words
 
 
+def _entries(words: list[str]) -> list[str]:
+    """The words behind a bone's key, whatever brackets and commas stand around them."""
+    text = " ".join(words)
+    if "," in text and "." not in text and not re.search(r",\s|,$", text):
+        text = text.replace(",", ".")
+    text = re.sub(r"(?<=[\d.])(?=[XYZ]{1,3}$)", " ", re.sub(r"[,;()]", " ", text), flags=re.I)
+    return text.split()
+
+
 def _three(source: str, entry: list[str], what: str) -> np.ndarray:
     numbers = [parse_number(word) for word in entry[1:4]]
     if len(numbers) < 3 or any(n is None or not abs(n) < MAX_VALUE for n in numbers):
@@ -223,7 +236,7 @@ def _three(source: str, entry: list[str], what: str) -> np.ndarray:
 
 
 def _order(words: list[str]) -> str:
-    order = words[0].upper() if words else "XYZ"
+    order = "".join(words[:3]).upper() or "XYZ"
     return order if re.fullmatch(r"[XYZ]{1,3}", order) else "XYZ"
 
 
@@ -398,9 +411,9 @@ def _motion(data: bytes, skeleton: AsfSkeleton, size: int, notes: Notes) -> tupl
                 order = "".join(d[1].upper() for d in dof if d.startswith("r"))
                 local = skeleton.axes[i] @ _euler(values[:, turning] * factor, order) @ skeleton.axes[i].T
             rotations[here, k] = quaternion_from_matrix(local)
-            bad[here, k] = missing[:, turning].any(axis=1)
+            bad[here, k] = missing[:, turning].any(axis=1) & (skeleton.names[i] in kind.named)
         for n, d in enumerate(skeleton.dof[0]):
-            if d.startswith("t"):
+            if d.startswith("t") and skeleton.names[0] in kind.named:
                 root_pos[here, "xyz".index(d[1])] = values[:, n]
                 lost[here, "xyz".index(d[1])] = missing[:, n]
         at += len(values)
@@ -417,6 +430,10 @@ def _motion(data: bytes, skeleton: AsfSkeleton, size: int, notes: Notes) -> tupl
             np.interp(np.arange(frames), good, root_pos[good, axis]) if len(good) else skeleton.offsets[0, axis]
         )
     names = tuple(skeleton.names[i] for i in kept)
+    mute = [name for name, dof in zip(skeleton.names, skeleton.dof, strict=True) if dof and name not in kind.named]
+    if mute:
+        listed = ", ".join(map(short, mute[:6]))
+        notes.add(f"no frame has a line for {listed}{', ...' if len(mute) > 6 else ''}; they were left at rest")
     repaired = _repaired(bad, lost, names, notes)
     stretching = [
         name
@@ -470,25 +487,25 @@ def _survey(data: bytes, skeleton: AsfSkeleton, notes: Notes) -> _Kind:
     named: set[str] = set()
     unknown: set[str] = set()
     for number, head, words in _motion_lines(data):
-        if head.startswith(":"):
-            key = head.upper()
-            if key.startswith((":DEG", ":RAD")):
-                degrees = key.startswith(":DEG")
+        if (frame := _frame_number(head, words)) is not None:
+            frames += 1
+            jumps += previous is not None and frame != previous + 1
+            previous = frame
+        elif head.startswith(":"):
+            key = " ".join([head, *(word.decode("latin-1") for word in words[1:])]).upper()
+            if ":DEG" in key or ":RAD" in key:
+                degrees = ":DEG" in key
             elif key.startswith((":SAMPLES", ":FPS", ":RATE", ":FRAMERATE")) and len(words) > 1:
                 rate = parse_number(words[1])
                 if rate is None or not 0.1 <= rate <= 10_000:
                     text = words[1][:20].decode("latin-1")
                     notes.add(f"the rate {text!r} is no number of frames a second", f"line {number}")
                     rate = None
-        elif (frame := _frame_number(head, words)) is not None:
-            frames += 1
-            jumps += previous is not None and frame != previous + 1
-            previous = frame
         elif not frames:
             if len(words) > 1 and head.lower() in lower:
                 raise ValueError(f"{notes.source}, line {number}: expected a frame number before the bone {head!r}")
         else:
-            name = head if head in known else lower.get(head.lower(), "")
+            name, _ = _bone(head, words, known, lower)
             if name:
                 named.add(name)
             elif head not in unknown:
@@ -509,7 +526,23 @@ def _survey(data: bytes, skeleton: AsfSkeleton, notes: Notes) -> _Kind:
 
 
 def _motion_lines(data: bytes) -> Iterator[tuple[int, str, list[bytes]]]:
-    """Line number, first word and the first words of every line that holds some, comments left out."""
+    """Line number, first word and the first words of every line that holds some, comments left out.
+
+    A line of numbers goes on with the bone of the line before, unless it is a frame's number.
+    """
+    number, head, words = 0, "", list[bytes]()
+    for line, first, more in _plain_lines(data):
+        if head and first[:1] in "+-.0123456789" and _frame_number(first, more) is None and head[:1] not in ":":
+            words = [*words, *more][: _WORDS + 1]
+            continue
+        if head:
+            yield number, head, words
+        number, head, words = line, first, more
+    if head:
+        yield number, head, words
+
+
+def _plain_lines(data: bytes) -> Iterator[tuple[int, str, list[bytes]]]:
     for number, found in enumerate(re.finditer(rb"[^\n]*\n|[^\n]+", data), 1):
         words = found.group().split(b"#", 1)[0].split(None, _WORDS)[: _WORDS + 1]
         if words:
@@ -518,9 +551,24 @@ def _motion_lines(data: bytes) -> Iterator[tuple[int, str, list[bytes]]]:
 
 
 def _frame_number(head: str, words: list[bytes]) -> int | None:
-    if len(words) == 1 and head[:1].isdigit() and re.fullmatch(r"[0-9]+(?:\.0*)?", head):
+    if len(words) == 1 and re.fullmatch(r"-?[0-9]+(?:\.0*)?", head):
         return int(float(head)) if len(head) < 15 else -1
+    if len(words) == 2 and head.lower() in ("frame", "frame:", ":frame", "frame#") and words[1].isdigit():
+        return int(words[1][:15])
     return None
+
+
+def _bone(
+    head: str, words: list[bytes], known: Mapping[str, object], lower: Mapping[str, str]
+) -> tuple[str, list[bytes]]:
+    """The bone that a line speaks of and its values: its name in any case, with a colon, or glued to the first number."""
+    name = head if head in known else lower.get(head.lower().rstrip(":"), "")
+    if name:
+        return name, words[1:]
+    glued = re.match(r"(.*[^-+.\d])([-+]?\.?\d.*)", head)
+    if glued and (name := lower.get(glued.group(1).lower(), "")):
+        return name, [glued.group(2).encode(), *words[1:]]
+    return "", words[1:]
 
 
 def _blocks(
@@ -535,6 +583,7 @@ def _blocks(
         starts[name] = (width, len(dof))
         width += len(dof)
     lower = {name.lower(): name for name in skeleton.names}
+    dofs = dict(zip(skeleton.names, skeleton.dof, strict=True))
     blank = array("d", [np.nan]) * width
     row, values = blank[:], array("d")
     seen: set[str] = set()
@@ -542,8 +591,6 @@ def _blocks(
     begun = False
     wrong = complete = 0
     for number, head, words in _motion_lines(data):
-        if head.startswith(":"):
-            continue
         if _frame_number(head, words) is not None:
             if begun:
                 values.extend(row)
@@ -553,17 +600,23 @@ def _blocks(
                 yield _block(values, width)
                 values = array("d")
             continue
-        name = head if head in starts else lower.get(head.lower(), "")
-        if not name or not begun:
+        if head.startswith(":") or not begun:
+            continue
+        name, given = _bone(head, words, starts, lower)
+        if not name:
             continue
         start, length = starts[name]
-        numbers = [parse_number(word) for word in _split(words[1:], length)]
+        found = _split(given, length)
+        if len(found) == 3 > length > 0 and (turns := _turns_of_three(dofs[name])):
+            found = [found[k] for k in turns]
+            notes.add(f"three numbers for {length} degrees of freedom; taken as rx ry rz", f"bone {short(name)}")
+        numbers = [parse_number(word) for word in found]
         place = f"line {number}, bone {short(name)}"
         if name in seen:
             notes.add("named twice in one frame; the first was taken", place)
         elif len(numbers) != length or None in numbers:
             wrong += 1
-            got = b" ".join(words[1:])[:60].decode("latin-1")
+            got = b" ".join(given)[:60].decode("latin-1")
             notes.add(f"expected {length} numbers, got {short(got, 40)!r}; filled in", place)
         else:
             row[start : start + length] = array("d", [n if n is not None else np.nan for n in numbers])
@@ -576,6 +629,11 @@ def _blocks(
     values.extend(row)
     lines.append(len(seen))
     yield _block(values, width)
+
+
+def _turns_of_three(dof: tuple[str, ...]) -> list[int]:
+    """Places of a bone's degrees of freedom among rx ry rz; none where one is no turn."""
+    return ["xyz".index(d[1]) for d in dof] if all(d.startswith("r") for d in dof) else []
 
 
 def _block(values: array[float], width: int) -> tuple[np.ndarray, np.ndarray]:

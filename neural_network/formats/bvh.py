@@ -40,6 +40,8 @@ _LONGEST_NAME = 1000
 _COMMENT_OR_WORD = re.compile(r"(?:#|//)[^\n]*|([^\s#/][^\s#]*|/(?!/)[^\s#]*)")
 _NAME = re.compile(r"[^\n{}]*")
 _CHANNEL = re.compile(r"([XYZ])[_-]?(pos|rot|tra|ang)[a-z]*?(?=[XYZ]_?(?:pos|rot|tra|ang)|[^a-z]|$)", re.I)
+_SHORT_CHANNEL = re.compile(r"(?:(pos|rot|tra|ang)[a-z]*[_-]?([XYZ])|([rt])([XYZ]))(?=[^a-z]|$)", re.I)
+_COLON = re.compile(r"[ \t]*[:=](?=\s)")
 _HEADER_END = (
     re.compile(rb"(?<![A-Za-z0-9_])(MOTION)(?:\s++|#[^\n]*\n|//[^\n]*\n)++FRAME", re.I),
     re.compile(rb"(?:^|[\r\n}])[ \t]*(FRAMES?)[ \t]*[:=]", re.I),
@@ -47,7 +49,7 @@ _HEADER_END = (
     re.compile(rb"(?<=\n)([ \t]*)(?:[-+]?[\d.][-+.\deE]*[ \t]+){5}[-+.\d]"),  # rows of numbers without any heading
 )
 _MOTION_LINE = re.compile(
-    rb"\s*(?:(?P<motion>MOTION)(?![A-Za-z0-9_])|(?P<comment>(?:#|//)[^\n]*)"
+    rb"\s*(?:(?P<motion>MOTION)(?![A-Za-z0-9_])|(?P<comment>(?:#(?![\w/]+[!?]|N/A)|//)[^\n]*)"
     rb"|(?P<time>FRAME[ \t_]*TIME)|(?P<rate>FPS|FRAME[ \t_]*RATE)"
     rb"|(?P<count>(?:NUMBER[ \t]+OF[ \t]+)?FRAMES?(?:[ \t_]*COUNT)?))",
     re.I,
@@ -204,6 +206,9 @@ def _read_hierarchy(text: str, source: str, notes: Notes) -> list[_Joint]:
             continue
         key = word.group(1).upper()
         position = word.end()
+        colon = _COLON.match(text, position)
+        if colon and key not in "{}":
+            position = colon.end()
         if pending is not None and key != "{":
             if key in ("ROOT", "JOINT", "MOTION", "}", "HIERARCHY"):
                 raise ValueError(f"{where(pending)}: expected {{ after the joint's name, got {key}")
@@ -329,8 +334,12 @@ def _words(text: str, begin: int, end: int, most: int) -> list[str]:
     return [word[:200] for word in islice(filter(None, found), most)]
 
 
+_BRACKETS = dict.fromkeys(map(ord, "()[]"), " ")
+
+
 def _offset(text: str, begin: int, end: int, place: str, source: str, notes: Notes) -> np.ndarray:
-    words = shown = " ".join(_words(text, begin, end, 16))
+    shown = " ".join(_words(text, begin, end, 16))
+    words = shown.translate(_BRACKETS).strip()
     if "," in words and "." not in words and not re.search(r",\s", words):
         words = words.replace(",", ".")
     words = words.replace(",", " ").replace(";", " ")
@@ -358,16 +367,17 @@ def _channels(text: str, begin: int, end: int, place: str, notes: Notes) -> tupl
         declared = int(words.pop(0).rstrip(":")[:9])
     channels: list[str] = []
     for word in words:
-        found = list(_CHANNEL.finditer(word))
+        found = [match.group(1, 2) for match in _CHANNEL.finditer(word)]
+        if not found and (other := _SHORT_CHANNEL.fullmatch(word)):  # rotationX, RotX, rx
+            found = [(other.group(2) or other.group(4), other.group(1) or other.group(3))]
         if not found and len(channels) == declared:
             notes.add(f"{word[:30]!r} behind the channels was read past", place)
             continue
         if not found:
             notes.add(f"channel {word[:30]!r} is unknown and is read past", place)
             channels.append("-")
-        for match in found:
-            kind = "r" if match.group(2).lower() in ("rot", "ang") else "p"
-            channels.append(sys.intern(match.group(1).upper() + kind))
+        for axis, kind in found:
+            channels.append(sys.intern(axis.upper() + ("r" if kind.lower() in ("rot", "ang", "r") else "p")))
     if declared is None:
         if words:
             notes.add(f"CHANNELS without a number, {len(channels)} names were counted", place)
@@ -467,8 +477,8 @@ def _snapped_rate(seconds: float, text: str) -> float:
     """Frames a second; a whole number where the printed digits of the frame time allow it ('.0083333' is 120)."""
     rate = 1 / seconds
     whole = round(rate)
-    digits = re.fullmatch(r"[-+]?\d*\.(\d+)", text)
-    half_step = 0.5 * 10.0 ** -len(digits.group(1)) if digits else 0.0
+    digits = re.fullmatch(r"[-+]?\d*\.(\d+)(?:[eEdD]([-+]?\d{1,2}))?", text)
+    half_step = 0.5 * 10.0 ** (int(digits.group(2) or 0) - len(digits.group(1))) if digits else 0.0
     if whole >= 1 and abs(1 / whole - seconds) <= half_step * 1.1 + 1e-9 * seconds and abs(rate - whole) < 0.02 * rate:
         return float(whole)
     return rate
@@ -636,14 +646,19 @@ def _assemble(source: str, body: _Body, rows: Rows, notes: Notes) -> Clip:
     repaired: tuple[int, ...] = ()
     if marks is not None:
         turned, moved = marks
+        for i in np.flatnonzero(turned.all(axis=0)).tolist():
+            notes.add("no finite number in any frame; it was left at rest", f"joint {short(body.names[i])}")
+            rotations[:, i] = (1, 0, 0, 0)
+            turned[:, i] = False
+        for i in np.flatnonzero(moved.all(axis=0)).tolist():
+            notes.add("no finite position in any frame; its OFFSET was taken", f"joint {short(body.names[i])}")
+            positions.pop(i)
+            moved[:, i] = False
         repaired = _bad_frames(turned, moved, body.names, notes)
         for i in np.flatnonzero(turned.any(axis=0)).tolist():
             rotations[:, i] = fill_in(rotations[:, i], turned[:, i])
         for i in np.flatnonzero(moved.any(axis=0)).tolist():
             good = np.flatnonzero(~moved[:, i])
-            if not len(good):
-                positions.pop(i)
-                continue
             for k in range(3):
                 positions[i][:, k] = np.interp(np.arange(frames), good, positions[i][good, k])
     root_pos = positions.pop(0) if 0 in positions else np.tile(body.offsets[0], (frames, 1))

@@ -11,6 +11,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,19 +21,23 @@ _SLOW_CHUNK = 1 << 13  # [bytes] of text that is cleaned or read word by word in
 _COUNT_CHUNK = 1 << 14  # [bytes] of text whose lines are told apart in one go: they may all be empty
 _AT_ONCE = 1 << 13  # values handed over in one go
 
-_COMMENT = re.compile(rb"(?m)^[ \t]*(?:#(?!\w+!)|//|;)[^\n]*|(?<=[ \t])(?://|#[ \t])[^\n]*")
+_COMMENT = re.compile(rb"(?m)^[ \t]*(?:#(?![\w/]+[!?]|N/A)|//|;)[^\n]*|(?<=[ \t])(?://|#[ \t])[^\n]*")
+_COUNTER = re.compile(rb"(?m)^[ \t]*\d+[:.)]?[ \t]+(?=[-+.\d])")
 _SECOND = re.compile(rb"(?<![A-Za-z0-9_])(?:HIERARCHY|ROOT|MOTION)(?![A-Za-z0-9_])", re.I)
 _SEPARATOR = re.compile(rb"[,;|]")
 _GLUED = re.compile(rb"(?<=[\d.])([-+])(?=[\d.])")
 _SPELLINGS = (
     (_COMMENT, b"", "comments among the frames were skipped"),
     (
-        re.compile(rb"(?i)(?<!\S)[-+]?(?:\d\.#[A-Z]+\d*|nan\([^)\s]*\)|nan[A-Z]+|#[A-Z/]+[!?]?|null|none|n/a)(?!\S)"),
+        re.compile(
+            rb"(?i)(?<!\S)[-+]?(?:\d\.#[A-Z]+\d*|nan\([^)\s]*\)|nan[A-Z]+|#[A-Z0-9/]+[!?]?|null|none|n/a)(?!\S)"
+        ),
         b"nan",
         "words like -nan(ind) stand for missing numbers",
     ),
     (re.compile(rb"(?<=[\d.])[dD](?=[-+]?\d)"), b"e", "Fortran exponents (1.0D+02) were read"),
     (re.compile(b"\xe2\x88\x92"), b"-", "Unicode minus signs were read"),
+    (re.compile(rb"[\[\]()]"), b" ", "brackets around numbers were left out"),
 )
 
 
@@ -169,6 +174,9 @@ def careful(data: bytes, begin: int, width: int, source: str, notes: Notes) -> T
         if found:
             notes.add(what, place(found.start()))
             steps.append((pattern, replacement))
+    if _numbered(Text(data, begin, stop, Spelling(tuple(steps))), width):
+        notes.add("the rows are numbered; the first value of each was left out", place(begin))
+        steps.append((_COUNTER, b""))
     mark = _SEPARATOR.search(data, begin, stop)
     so_far = Text(data, begin, stop, Spelling(tuple(steps)))
     if mark and any(_SEPARATOR.search(text) for text, _, _ in so_far.cleaned()):
@@ -178,6 +186,16 @@ def careful(data: bytes, begin: int, width: int, source: str, notes: Notes) -> T
         notes.add("numbers glued together at their signs (1.5-2.3) were taken apart", place(glued.start()))
         steps.append((_GLUED, rb" \1"))
     return Text(data, begin, stop, Spelling(tuple(steps)))
+
+
+def _numbered(text: Text, width: int) -> bool:
+    """Whether a counter stands before the ``width`` values of the first rows."""
+    piece = next((piece for piece, _, _ in text.cleaned()), b"")
+    rows = [line.split() for line in piece.split(b"\n")[:4] if line.strip()][:3]
+    if len(rows) < 2 or any(len(row) != width + 1 for row in rows) or not _COUNTER.match(piece.lstrip()):
+        return False
+    counts = [parse_number(row[0].rstrip(b":.)")) for row in rows]
+    return all(b is not None and a is not None and b == a + 1 for a, b in pairwise(counts))
 
 
 def _separators(text: Text, width: int, source: str, place: str, notes: Notes) -> list[tuple[re.Pattern[bytes], bytes]]:

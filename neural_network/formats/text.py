@@ -106,11 +106,14 @@ def plain_bytes(data: bytes, source: str, notes: Notes, expected: str = "a BVH f
             encoding = "utf-16-be"
     if encoding:
         data = data.decode(encoding, "replace").encode("utf-8")
-    if data.startswith(codecs.BOM_UTF8):
+    while data.startswith(codecs.BOM_UTF8):
         data = data[len(codecs.BOM_UTF8) :]
     for magic, what in _OTHER_FORMATS:
         if data[:64].lstrip().startswith(magic):
             raise ValueError(f"{source}: this is {what}")
+    if data.endswith(b"\x00"):
+        whole, data = len(data), data.rstrip(b"\x00")
+        notes.add(f"{whole - len(data)} zero bytes at the end were left out")
     if b"\x00" in data:
         if data.count(b"\x00") > 0.01 * len(data):
             raise ValueError(f"{source}: binary data; expected {expected}")
