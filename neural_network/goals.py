@@ -108,7 +108,7 @@ def checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
         # the sum of squares is finite only if every number is, and is of a sane size
         if not np.vdot(value, value) < largest * (value.size or 1):
             _refuse(name, value, rig)
-        if name.endswith("weights") and value.size and (value.min() < 0 or value.max() > 1):
+        if shape is numbers and not _share(value):
             raise ValueError(f"{name}: expected numbers from 0 to 1, got {value.min():g} to {value.max():g}")
     for name in ("phase", "task", "ground"):
         number = getattr(goals, name)
@@ -123,6 +123,13 @@ def checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
         if not np.all(np.isfinite(number)):
             raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
     return replace(goals, **found) if found else goals
+
+
+def _share(weights: np.ndarray) -> bool:
+    """Whether all are from 0 to 1; one by one where they are few."""
+    if weights.ndim == 1:
+        return all(0 <= weight <= 1 for weight in weights.tolist())
+    return bool(not weights.size or (weights.min() >= 0 and weights.max() <= 1))
 
 
 def _refuse(name: str, value: np.ndarray, rig: Skeleton) -> None:

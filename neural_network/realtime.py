@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 
 import numpy as np
 
@@ -197,12 +197,10 @@ def refine_one(
     bones, effectors = layout.bones, len(layout.bones)
     parts = 3 if goal_turns is None else 6
     count = parts * effectors
-    rows, near = None, 3 * effectors
-    if active is not None and not active[: parts // 3].all():
-        rows = np.flatnonzero(np.repeat(active[: parts // 3], 3, axis=0))
-        near = 3 * int(np.count_nonzero(active[0]))
-        if not len(rows):
-            steps = 0
+    counts = None if active is None else active.tobytes()
+    rows, near = (None, 3 * effectors) if counts is None else _rows(counts, effectors, parts)
+    if rows is not None and not len(rows):
+        steps = 0
     aim = None if goal_turns is None else _aim(goal_turns)
     shift = np.zeros(3) if shift is None else shift
     moves = free_root or bool(shift.any())
@@ -232,8 +230,8 @@ def refine_one(
     allowed = max(_square(wanted[:near]), DISTANCE_SPARE)  # orientations may not be bought with distance
     damping = 1.0
     if free_root and steps:
-        carry = _carry(rows, effectors, parts, normals)
-        carried = carry @ carry.T * (TRUNK_FIRST * ROOT_SHIFT**2)  # what moving the root adds to J J^T
+        carry = _carry(counts, effectors, parts) if normals is None else _carry_along(rows, effectors, parts, normals)
+        carried = _carried(counts, effectors, parts) if normals is None else _outer(carry)
     for _ in range(steps):
         if cost < enough:
             break
@@ -322,14 +320,38 @@ def _along(vectors: np.ndarray, normals: np.ndarray) -> None:
         vectors[:, e] = np.outer(n, n) @ vectors[:, e]
 
 
-def _carry(rows: np.ndarray | None, effectors: int, parts: int, normals: np.ndarray | None) -> np.ndarray:
+@lru_cache(maxsize=256)
+def _rows(active: bytes, effectors: int, parts: int) -> tuple[np.ndarray | None, int]:
+    """Which rows (R) of the residual count, of those that are active (2, E), None for all; and how many are of positions."""
+    every = np.frombuffer(active, bool).reshape(2, effectors)[: parts // 3]
+    rows = None if every.all() else np.flatnonzero(np.repeat(every, 3, axis=0))
+    return rows, 3 * int(np.count_nonzero(every[0]))
+
+
+@lru_cache(maxsize=256)
+def _carry(active: bytes | None, effectors: int, parts: int) -> np.ndarray:
     """(R, 3) how the rows of the residual change when the root moves: every position goes with it."""
+    rows = None if active is None else _rows(active, effectors, parts)[0]
+    return _carry_along(rows, effectors, parts, np.zeros((3, effectors)))
+
+
+@lru_cache(maxsize=256)
+def _carried(active: bytes | None, effectors: int, parts: int) -> np.ndarray:
+    return _outer(_carry(active, effectors, parts))
+
+
+def _carry_along(rows: np.ndarray | None, effectors: int, parts: int, normals: np.ndarray) -> np.ndarray:
+    """The same where some positions count along their normals (3, E) alone."""
     step = np.zeros((parts, effectors, 3))
     step[:3] = _EYE[:, None]
-    if normals is not None:
-        _along(step[:3], normals)
+    _along(step[:3], normals)
     flat = step.reshape(-1, 3)
     return flat if rows is None else flat[rows]
+
+
+def _outer(carry: np.ndarray) -> np.ndarray:
+    """(R, R) what moving the root adds to J J^T."""
+    return np.dot(carry, carry.T) * (TRUNK_FIRST * ROOT_SHIFT**2)
 
 
 def toe_arms(skeleton: Skeleton) -> tuple[np.ndarray, np.ndarray]:
@@ -433,7 +455,7 @@ class Machine:
         positions /= self.length
         turned = None
         if goals.rotations is not None:
-            q = quaternions(goals.rotations)
+            q = np.array([quaternion_one(*row) for row in goals.rotations.tolist()])
             if not self.right_plain:
                 q = np.matmul(q[:, None, :], self.right)[:, 0]
             q = np.dot(q, self._frame_product(heading))
@@ -461,6 +483,8 @@ class Machine:
         if goals.normals is not None and goals.normals.any():
             normals = np.dot(frame, goals.normals.T)
         aim, aim_turned = self._partial(back, heads, shift, positions, turned, weights, turn_weights)
+        if active is not None and not active[1].any():
+            aim_turned = None
         if enough is None:
             enough = ENOUGH if anchor is None else ENOUGH_LIVE
         back, heads, shift = refine_one(
@@ -479,10 +503,10 @@ class Machine:
         out = np.matmul(self.home, quaternions_of(own_one(layout_plan, back))[:, :, None])[:, :, 0]
         if free:
             root_pos = root_pos + np.dot(shift, frame) * self.length
-            turn = self.root_before.T @ (unheading.T @ back[0].T) @ self.root_after.T
+            turn = np.dot(np.dot(self.root_before.T, np.dot(back[0], unheading).T), self.root_after.T)
             out[0] = quaternions_of(turn[None])[0]
         else:
-            out[0] = _quaternion(*goals.root_rot.tolist())
+            out[0] = quaternion_one(*goals.root_rot.tolist())
         if out[:, 0].min() < 0:
             out[out[:, 0] < 0] *= -1
         return out, root_pos, error, Memory(heading, reached, back.take(self.bones, axis=0))
@@ -547,12 +571,15 @@ class Machine:
         if asked is None or layout.mask or asked.all():
             return self.network(self._fill(goals, positions, turned, hips, ground, active))
         assert active is not None
+        if memory is not None:
+            known = np.where(active[0], positions, memory.positions)
+            known_turned = memory.back.transpose(0, 2, 1)
+            if turned is not None:
+                known_turned = np.where(active[1, :, None, None], turned, known_turned)
+            return self.network(self._fill(goals, known, known_turned, hips, ground, None))
         free, loose = ~active[0], ~active[1]
         known = positions.copy()
         known_turned = np.tile(_EYE, (len(free), 1, 1)) if turned is None else turned.copy()
-        if memory is not None:
-            known[:, free], known_turned[loose] = memory.positions[:, free], memory.back[loose].transpose(0, 2, 1)
-            return self.network(self._fill(goals, known, known_turned, hips, ground, None))
         mean = self.net.mean[: self.width * len(free)].reshape(-1, self.width).astype(np.float64)
         seen = hips if layout.hips_frame else _EYE
         known[:, free] = seen @ mean[free, :3].T
@@ -588,7 +615,7 @@ class Machine:
         given = [(True, True)] * len(places) if active is None else active.T.tolist()
         leans: list[list[float]] = [[0.0, 0.0, 0.0]] * len(places)
         if seen_turned is not None and self.width == 6:
-            leans = [_log(*q) for q in quaternions_of(seen_turned).tolist()]
+            leans = [log_one(*q) for q in quaternions_of(seen_turned).tolist()]
         x: list[float] = []
         for place, lean, (known, known_turn) in zip(places, leans, given, strict=True):
             x += place if known or not layout.mask else _NOTHING
@@ -623,8 +650,7 @@ class Machine:
         turn_weights: np.ndarray | None,
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Targets as far on the way from the natural pose as their weights say."""
-        given = [w for listed in (weights, turn_weights) if listed is not None for w in listed.tolist()]
-        if not any(0 < w < 1 for w in given):
+        if not any(0 < w < 1 for listed in (weights, turn_weights) if listed is not None for w in listed.tolist()):
             return positions, turned
         now = heads.take(self.bones, axis=1) + shift[:, None]
         aim = positions if weights is None else now + weights * (positions - now)
@@ -682,17 +708,17 @@ def _turn(x: float, y: float, z: float) -> np.ndarray:
     )
 
 
-def _quaternion(x: float, y: float, z: float) -> tuple[float, float, float, float]:
+def quaternion_one(x: float, y: float, z: float) -> tuple[float, float, float, float]:
     """One axis-angle [rad] to a quaternion."""
     half = 0.5 * math.sqrt(x * x + y * y + z * z + 1e-30)
     s = math.sin(half) / (2 * half)
     return math.cos(half), s * x, s * y, s * z
 
 
-def _log(w: float, x: float, y: float, z: float) -> list[float]:
-    """One unit quaternion, w >= 0, to an axis-angle [rad]."""
+def log_one(w: float, x: float, y: float, z: float) -> list[float]:
+    """One unit quaternion, of either sign, to the shortest axis-angle [rad]."""
     lean = math.sqrt(x * x + y * y + z * z) + 1e-30
-    s = 2 * math.atan2(lean, w) / lean
+    s = 2 * math.atan2(lean, w) / lean if w >= 0 else -2 * math.atan2(lean, -w) / lean
     return [s * x, s * y, s * z]
 
 

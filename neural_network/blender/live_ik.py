@@ -192,8 +192,8 @@ def update(
     if settings.touch and not force:
         live_targets.switch_on(live, world, metres(ob))
     if live.seen is not None and not live.dirty and not force:
-        used = [r for r, t in enumerate(live.targets) if t.use]
-        if np.array_equal(rows[used], live.seen[used]):
+        now, then = rows.tolist(), live.seen.tolist()
+        if all(now[r] == then[r] for r, target in enumerate(live.targets) if target.use):
             return False
     live.dirty = False
     try:
@@ -274,7 +274,8 @@ def _unmoved(live: Live, ob: bpy.types.Object, ends: np.ndarray, settings: Any) 
     on = [row for row, target in enumerate(live.targets[: len(live.base_rows)]) if target.use and target.name]
     rounding = 4e-7 * ob.matrix_world.translation.length * metres(ob)  # of float32 places far from the world's origin
     far = UNMOVED * live.rig.skeleton.leg_length + rounding
-    return all(not live_targets.differs(ends[row], live.base_rows[row], far, UNMOVED) for row in on)
+    now, base = ends.tolist(), live.base_rows.tolist()
+    return all(not live_targets.differs(now[row], base[row], far, UNMOVED) for row in on)
 
 
 def _between(a: np.ndarray, b: np.ndarray, share: float, turn_share: float) -> np.ndarray:

@@ -45,14 +45,13 @@ def write(
     written = np.empty(len(rig.bones) * 4, np.float32)
     bones.foreach_get("rotation_quaternion", written)
     rows = written.reshape(-1, 4)
-    before = rows[rig.index]
-    side = np.where(np.einsum("jc,jc->j", before, quaternions) < 0, -1.0, 1.0)
-    rows[rig.index] = quaternions * side[:, None]
+    along = np.einsum("jc,jc->j", rows.take(rig.index, axis=0), quaternions)
+    rows[rig.index] = quaternions * np.copysign(1.0, along)[:, None]  # the sign nearer to the one there is
     bones.foreach_set("rotation_quaternion", written)
     root = int(rig.index[0])
     if not rig.connected[root]:
         rest = rig.rest[root]
-        bones[root].location = rest[:3, :3].T @ (rig.turn.T @ root_pos / rig.unit - rest[:3, 3])
+        bones[root].location = np.dot(np.dot(rig.turn.T, root_pos) / rig.unit - rest[:3, 3], rest[:3, :3]).tolist()
     ob.update_tag(refresh={"OBJECT", "DATA"})
 
 

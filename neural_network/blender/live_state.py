@@ -20,7 +20,7 @@ from .. import dataset, network, rotations
 from ..context import task_value
 from ..network import Network
 from ..novelty import Explanation
-from ..realtime import right_product
+from ..realtime import log_one, right_product
 from ..solver import Goals, Session, Solution, Solver
 from . import live_rig, memory
 from .live_controls import ControlRig
@@ -275,11 +275,9 @@ def pose_matrices(live: Live, turns: np.ndarray, root: np.ndarray) -> np.ndarray
 
 
 def turned(live: Live, quaternions: np.ndarray) -> np.ndarray:
-    """log(R R_rest^T) (E, 3) [rad] of the effectors' orientations (E, 4); as in rotations.py, in fewer steps."""
-    q = np.matmul(quaternions[:, None, :], live.unrest)[:, 0]
-    q *= np.where(q[:, :1] < 0, -1.0, 1.0)
-    lean = np.sqrt(np.einsum("nc,nc->n", q[:, 1:], q[:, 1:])) + 1e-30
-    return q[:, 1:] * (2 * np.arctan2(lean, q[:, 0]) / lean)[:, None]
+    """log(R R_rest^T) (E, 3) [rad] of the effectors' orientations (E, 4)."""
+    away = np.matmul(quaternions[:, None, :], live.unrest)[:, 0]
+    return np.array([log_one(*q) for q in away.tolist()])
 
 
 def roles(live: Live) -> list[str]:

@@ -144,7 +144,8 @@ def to_rig(live: Live, ob: bpy.types.Object) -> Matrix:
 
 def from_rig(live: Live, ob: bpy.types.Object) -> Matrix:
     """Rig space to the world."""
-    return to_rig(live, ob).inverted_safe()
+    turn = Matrix((live.rig.turn.T / live.rig.unit).tolist()).to_4x4()
+    return ob.matrix_world @ turn
 
 
 def read_targets(live: Live, ob: bpy.types.Object) -> tuple[np.ndarray, np.ndarray]:
@@ -154,23 +155,19 @@ def read_targets(live: Live, ob: bpy.types.Object) -> tuple[np.ndarray, np.ndarr
     """
     objects: Any = bpy.data.objects
     into = to_rig(live, ob)
-    rows, world = [], []
+    both: list[tuple[float, ...]] = []
     for target in live.targets:
-        if not target.use and target.kind == "HINT":
-            rows.append(_NOWHERE)
-            world.append(_NOWHERE)
-            continue
-        found = objects.get(target.name) if target.name else None
+        found = objects.get(target.name) if target.name and (target.use or target.kind != "HINT") else None
         if found is None:
-            live.dirty |= bool(target.name)
-            rows.append(_NOWHERE)
-            world.append(_NOWHERE)
+            live.dirty |= bool(target.name) and (target.use or target.kind != "HINT")
+            both += (_NOWHERE, _NOWHERE)
             continue
         matrix = found.matrix_world
-        world.append((*matrix.translation, *matrix.to_quaternion()))
-        matrix = into @ matrix
-        rows.append((*matrix.translation, *matrix.to_quaternion()))
-    return np.array(rows).reshape(-1, 7), np.array(world).reshape(-1, 7)
+        place, turn, _ = (into @ matrix).decompose()
+        seat, stance, _ = matrix.decompose()
+        both += ((*place, *turn), (*seat, *stance))
+    apart = np.array(both).reshape(-1, 2, 7)
+    return apart[:, 0].copy(), apart[:, 1].copy()
 
 
 def take_as_they_are(live: Live, ob: bpy.types.Object) -> None:
@@ -235,16 +232,17 @@ def switch_on(live: Live, world: np.ndarray, unit: float) -> None:
     """Targets that are off and were moved by somebody are on from now on."""
     if live.placed is None or len(live.placed) != len(world):
         return
+    far, now, placed = MOVED[0] * live.rig.skeleton.leg_length / unit, world.tolist(), live.placed.tolist()
     for row, target in enumerate(live.targets):
         if target.kind == "HINT" or not target.name or (target.use and target.name not in live.touched):
             continue
-        place = live.touched[target.name] if target.use else live.placed[row]
-        if differs(world[row], place, MOVED[0] * live.rig.skeleton.leg_length / unit) == target.use:
+        place = live.touched[target.name].tolist() if target.use else placed[row]
+        if differs(now[row], place, far) == target.use:
             continue
         if target.use:  # a drag that was taken back
             del live.touched[target.name]
         else:
-            live.touched[target.name] = place.copy()
+            live.touched[target.name] = live.placed[row].copy()
         target.use = not target.use
         live.dirty = True
         ob: Any = bpy.data.objects[target.name]
@@ -252,12 +250,11 @@ def switch_on(live: Live, world: np.ndarray, unit: float) -> None:
         _weigh(live)
 
 
-def differs(a: np.ndarray, b: np.ndarray, far: float, turned: float = MOVED[1]) -> bool:
+def differs(a: list[float], b: list[float], far: float, turned: float = MOVED[1]) -> bool:
     """Whether two places (7) are more than ``far`` or ``turned``, 1 - |cos of half the angle|, apart."""
-    x, y, z, *turn = (a - b).tolist()
-    if max(abs(x), abs(y), abs(z)) > far:
+    if abs(a[0] - b[0]) > far or abs(a[1] - b[1]) > far or abs(a[2] - b[2]) > far:
         return True
-    return any(turn) and 1 - abs(float(a[3:] @ b[3:])) > turned
+    return a[3:] != b[3:] and 1 - abs(a[3] * b[3] + a[4] * b[4] + a[5] * b[5] + a[6] * b[6]) > turned
 
 
 # ---- what they stand on, and how they look
