@@ -4,18 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any
 
 import bpy
 import numpy as np
 
 from .. import rotations
-from ..config import GROUND
 from . import actions as blender_actions
-from . import live_controls, live_ik, live_pose, live_rig, live_state, runtime
+from . import live_controls, live_feet, live_ik, live_pose, live_rig, runtime
 from .data import Progress
 from .live_controls import ControlRig
+from .live_feet import Skate
 from .live_state import Live, settings_of
 from .rig import Rig
 
@@ -106,19 +105,6 @@ def _existing(ob: bpy.types.Object) -> set[str]:
 # ---- baking
 
 
-@dataclass(frozen=True)
-class Skate:
-    """How far feet slide while they stand, before and after."""
-
-    before: float
-    after: float
-    """[m] mean way of a standing foot in one frame."""
-    worst: float
-    """[m] the longest such way after."""
-    frames: int
-    """Pairs of frames in which a foot stood."""
-
-
 def bake(
     context: bpy.types.Context,
     collection: bpy.types.Collection,
@@ -126,8 +112,11 @@ def bake(
     last: int,
     step: int = 1,
     into: str = "ACTION",
+    hold_feet: bool = False,
 ) -> Generator[Progress, None, Skate]:
     """Solve every frame of a range and write it as keys; yields Progress, returns the foot skate.
+
+    ``hold_feet``: feet whose targets are on do not slide while they stand; frames are then solved twice.
 
     ``into``: ACTION, keys in the assigned action (a new one where there is none); NEW, a copy of it, which is then
     assigned; NLA, an action of its own on a track above everything. Nothing is written before all frames are solved;
@@ -147,27 +136,49 @@ def bake(
     rows = np.empty((len(frames), len(live.rig.bones), 4))
     places = np.empty((len(frames), len(live.rig.bones), 3), np.float32)
     feet = np.empty((2, len(frames), len(live.rig.skeleton.feet), 2, 3))
+    seconds = step * scene.render.fps_base / scene.render.fps
     hidden = _take_off_meshes(scene, ob)
+
+    def solve(i: int) -> None:
+        scene.frame_set(frames[i])
+        if live.problem:
+            raise ValueError(f"frame {frames[i]}: {live.problem}")
+        channels = runtime.snapshot(ob)
+        rows[i] = live_rig.own_quaternions(live.rig, channels, list(range(len(live.rig.bones))))
+        places[i] = channels["location"].reshape(-1, 3)
+        feet[0, i] = live_feet.places(live, ob, live.base)
+        feet[1, i] = live_feet.places(live, ob, channels)
+
     try:
         for i, frame in enumerate(frames):
-            scene.frame_set(frame)
-            if live.problem:
-                raise ValueError(f"frame {frame}: {live.problem}")
-            channels = runtime.snapshot(ob)
-            rows[i] = live_rig.own_quaternions(live.rig, channels, list(range(len(live.rig.bones))))
-            places[i] = channels["location"].reshape(-1, 3)
-            feet[0, i] = _feet(live, ob, live.base)
-            feet[1, i] = _feet(live, ob, channels)
-            yield Progress(i + 1, len(frames) + 1, f"frame {frame}")
+            solve(i)
+            yield Progress(i + 1, (1 + hold_feet) * len(frames) + 1, f"frame {frame}")
+        stands = live_feet.standing(live.rig.skeleton, feet[0], seconds)
+        moves = live_feet.shifts(stands, feet[1], seconds) if hold_feet else np.zeros((len(frames), 0, 3))
+        for i in np.flatnonzero(np.abs(moves).max(axis=(1, 2), initial=0) > live_feet.UNSEEN).tolist():
+            live.shift = _for_effectors(live, moves[i])
+            solve(i)
+            yield Progress(len(frames) + i + 1, 2 * len(frames) + 1, f"frame {frames[i]}, standing feet")
     finally:
+        live.shift = None
         for name, modifier in hidden:
             other: Any = bpy.data.objects.get(name)
             if other is not None and modifier in other.modifiers:
                 other.modifiers[modifier].show_viewport = True
         scene.frame_set(back[0], subframe=back[1])
     _write(ob, live, np.array(frames, np.float32), rows, places, into)
-    yield Progress(len(frames) + 1, len(frames) + 1, "keys written")
-    return _skate(live, feet)
+    total = (1 + hold_feet) * len(frames) + 1
+    yield Progress(total, total, "keys written")
+    return live_feet.skate(stands, feet[0], feet[1])
+
+
+def _for_effectors(live: Live, moves: np.ndarray) -> np.ndarray:
+    """(E, 3) [m, rig space] of how feet (feet, 3) [m, core axes] are moved."""
+    skeleton = live.rig.skeleton
+    out = np.zeros((len(skeleton.effectors), 3))
+    for foot, move in zip(skeleton.feet, moves @ skeleton.axes, strict=True):
+        out[skeleton.effectors.index(foot)] = move
+    return out
 
 
 def _take_off_meshes(scene: Any, ob: bpy.types.Object) -> list[tuple[str, str]]:
@@ -179,32 +190,6 @@ def _take_off_meshes(scene: Any, ob: bpy.types.Object) -> list[tuple[str, str]]:
                 modifier.show_viewport = False
                 hidden.append((other.name, modifier.name))
     return hidden
-
-
-def _feet(live: Live, ob: bpy.types.Object, channels: dict[str, np.ndarray]) -> np.ndarray:
-    """(feet, 2, 3) ankles and toes [m, core axes]."""
-    skeleton = live.rig.skeleton
-    rot, root = live_rig.pose_of(ob, live.rig, channels)
-    posed = live_state.pose_matrices(live, rotations.matrix_from_axis_angle(rot), root)
-    bones = [[f, t] for f, t in zip(skeleton.feet, skeleton.toes, strict=True)]
-    return posed[np.array(bones, int), :3, 3] @ skeleton.axes.T
-
-
-def _skate(live: Live, feet: np.ndarray) -> Skate:
-    """Sliding on the floor of feet that stood on it before in two frames running."""
-    skeleton = live.rig.skeleton
-    if not skeleton.feet or feet.shape[1] < 2:
-        return Skate(0.0, 0.0, 0.0, 0)
-    rest = skeleton.foot_rest
-    heights = (feet[0, ..., 2] - rest).min(axis=-1)  # (frames, feet)
-    floor = np.percentile(heights.min(axis=1), GROUND.percentile)
-    near = heights - floor < GROUND.near * skeleton.leg_length / GROUND.reference_leg
-    stands = near[1:] & near[:-1]
-    ways = np.linalg.norm(np.diff(feet[..., 0, :2], axis=1), axis=-1)  # (2, frames - 1, feet) of the ankle
-    if not stands.any():
-        return Skate(0.0, 0.0, 0.0, 0)
-    before, after = ways[0][stands], ways[1][stands]
-    return Skate(float(before.mean()), float(after.mean()), float(after.max()), int(stands.sum()))
 
 
 def _write(ob: Any, live: Live, frames: np.ndarray, rows: np.ndarray, places: np.ndarray, into: str) -> None:
