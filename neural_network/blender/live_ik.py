@@ -222,6 +222,8 @@ def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarr
             ends[row] = live.base_rows[row]
         elif target.pin != "NONE":
             live_targets.pin(live, ob, settings, target, row, ends, scene, depsgraph)
+    if live.shift is not None:
+        ends[:count, :3] += live.shift
     free = not root.use or not root.name or root.weight == 0
     hips = live.base_rows[count] if free else ends[count]
     if not free and (root.weight < 1 or root.turn_weight < 1):

@@ -14,6 +14,8 @@ from .. import rotations
 from ..training import mirrored_bones
 from . import jobs, live_ik, live_keys, live_pose, live_rig, live_targets, rig, runtime
 from .data import Progress
+from .live_feet import Skate
+from .live_properties import BAKE_INTO, HOLD_FEET
 from .live_state import settings_of
 from .operators import _Button
 
@@ -161,14 +163,8 @@ class NEURAL_IK_OT_live_bake(jobs.Pumped, _Living, bpy.types.Operator):
     first: IntProperty(name="First", description="First frame; the scene's where both are 0", options={"SKIP_SAVE"})
     last: IntProperty(name="Last", description="Last frame; the scene's where both are 0", options={"SKIP_SAVE"})
     step: IntProperty(name="Step", description="Frames from one key to the next", default=1, min=1)
-    into: EnumProperty(
-        name="Into",
-        items=[
-            ("ACTION", "The Action", "Keys in the assigned action, in place of those in the range"),
-            ("NEW", "A Copy", "Keys in a copy of the assigned action, which is then assigned"),
-            ("NLA", "An NLA Track", "An action of its own on a track above the others"),
-        ],
-    )
+    into: EnumProperty(name="Into", items=BAKE_INTO)
+    hold_feet: BoolProperty(name="Hold Standing Feet", description=HOLD_FEET)
     keep_live: BoolProperty(name="Stay Live", description="Leave the targets as they are")
 
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, Any]:
@@ -178,9 +174,9 @@ class NEURAL_IK_OT_live_bake(jobs.Pumped, _Living, bpy.types.Operator):
         self.target = collection.name
         scene = context.scene
         first, last = (self.first, self.last) if self.first or self.last else (scene.frame_start, scene.frame_end)
-        return live_keys.bake(context, collection, first, last, self.step, self.into)
+        return live_keys.bake(context, collection, first, last, self.step, self.into, self.hold_feet)
 
-    def finish(self, context: bpy.types.Context, result: live_keys.Skate) -> str:
+    def finish(self, context: bpy.types.Context, result: Skate) -> str:
         """Say what came of it."""
         collection = bpy.data.collections.get(self.target)
         if collection is not None and not self.keep_live:

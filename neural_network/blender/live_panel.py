@@ -39,7 +39,9 @@ class NEURAL_IK_PT_live(_Panel, bpy.types.Panel):
         row.operator("neural_ik.live_cancel", icon="X")
         row = layout.row(align=True)
         row.operator("neural_ik.live_key", icon="KEY_HLT")
-        row.operator("neural_ik.live_bake", icon="ACTION")
+        settings = settings_of(collection)
+        bake = row.operator("neural_ik.live_bake", icon="ACTION")
+        bake.into, bake.step, bake.hold_feet = settings.bake_into, settings.bake_step, settings.hold_feet
         live = live_ik.lives.get(collection.name)
         box = layout.box().column(align=True)
         if live is None:
@@ -142,7 +144,30 @@ class NEURAL_IK_PT_live_settings(_Panel, bpy.types.Panel):
             layout.prop(settings, "task")
 
 
-_classes = (NEURAL_IK_PT_live, NEURAL_IK_PT_live_targets, NEURAL_IK_PT_live_settings)
+class NEURAL_IK_PT_live_bake(_Panel, bpy.types.Panel):
+    """What Bake does."""
+
+    bl_label = "Bake"
+    bl_parent_id = "NEURAL_IK_PT_live"
+    bl_options = {"DEFAULT_CLOSED"}
+
+    @classmethod
+    def poll(cls, context: bpy.types.Context) -> bool:
+        """While something is live."""
+        return live_ik.chosen(context) is not None
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """Where the keys go, how many, and standing feet; the range is the scene's."""
+        settings = settings_of(live_ik.chosen(context))
+        layout = self.layout
+        layout.use_property_split = True
+        layout.use_property_decorate = False
+        layout.prop(settings, "bake_into")
+        layout.prop(settings, "bake_step")
+        layout.prop(settings, "hold_feet")
+
+
+_classes = (NEURAL_IK_PT_live, NEURAL_IK_PT_live_targets, NEURAL_IK_PT_live_settings, NEURAL_IK_PT_live_bake)
 
 
 def register() -> None:

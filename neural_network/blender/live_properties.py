@@ -9,10 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 import bpy
-from bpy.props import BoolProperty, EnumProperty, FloatProperty, PointerProperty, StringProperty
+from bpy.props import BoolProperty, EnumProperty, FloatProperty, IntProperty, PointerProperty, StringProperty
 
 from ..config import TASKS
 
+BAKE_INTO = [
+    ("ACTION", "The Action", "Keys in the assigned action, in place of those in the range"),
+    ("NEW", "A Copy", "Keys in a copy of the assigned action, which is then assigned"),
+    ("NLA", "An NLA Track", "An action of its own on a track above the others"),
+]
+HOLD_FEET = "Feet whose targets are on do not slide while the action has them stand"
 _TASK_ITEMS = [(task, task.capitalize(), f"The motion is: {task}") for task in TASKS]
 
 
@@ -107,6 +113,9 @@ class NEURAL_IK_Live(bpy.types.PropertyGroup):
     ground: FloatProperty(
         name="Floor", description="Height of the floor in the world", subtype="DISTANCE", update=_changed
     )
+    bake_into: EnumProperty(name="Into", items=BAKE_INTO)
+    bake_step: IntProperty(name="Step", description="Frames from one key to the next", default=1, min=1)
+    hold_feet: BoolProperty(name="Hold Standing Feet", description=HOLD_FEET)
     mode_before: StringProperty(description="The character's mode before Live IK")
     lead: StringProperty(description="The target that was selected first")
 

@@ -94,6 +94,8 @@ class Live:
     shown: np.ndarray | None = None
     """(J, 4) quaternions of the pose that was solved last."""
     shown_root: np.ndarray | None = None
+    shift: np.ndarray | None = None
+    """(E, 3) [m, rig space] by which a bake moves effectors that are on, so that standing feet do not slide."""
     goals: Goals | None = None
     solution: Solution | None = None
     seconds: deque[float] = field(default_factory=lambda: deque(maxlen=200))

@@ -362,6 +362,54 @@ def test_pinned_feet_do_not_slide_in_a_bake(began: Any, pin: str) -> None:
     assert slide.max() <= 5e-4
 
 
+def toes(ob: Any, first: int, last: int) -> np.ndarray:
+    """(F, 2, 3) where the toes are on every frame of the action."""
+    import bpy
+
+    places = []
+    for frame in range(first, last + 1):
+        bpy.context.scene.frame_set(frame)
+        places.append([np.array(ob.pose.bones[f"{side}ToeBase"].head) for side in ("Left", "Right")])
+    return np.array(places)
+
+
+def test_a_bake_holds_feet_while_they_stand_and_only_then(began: Any) -> None:
+    import bpy
+
+    feet, action = wing("blender.live_feet"), began.animation_data.action
+    first, last = (int(v) for v in action.frame_range)
+    before = toes(began, first, last)
+    bpy.context.scene.frame_set(20)
+    target("RightHand").location.z += 0.1
+    update()
+    work = wing("blender.live_keys").bake(
+        bpy.context, wing("blender.live_ik").collections()[0], first, last, hold_feet=True
+    )
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            skate = end.value
+            break
+    assert live().shift is None
+    bpy.ops.neural_ik.live_cancel()
+    after = toes(began, first, last)
+    ways = [np.linalg.norm(np.diff(t[..., :2], axis=0), axis=-1) for t in (before, after)]
+    seconds = bpy.context.scene.render.fps_base / bpy.context.scene.render.fps
+    both = np.stack([before, before], axis=2)  # the toes tell enough of a walk
+    both[:, :, 0, 2] += 1
+    stands = feet.standing(
+        wing("blender.live_rig").fit(began, wing("blender.memory").memory.network).skeleton, both, seconds
+    )
+    held = stands[1:] & stands[:-1]
+    assert held.sum() >= 10
+    assert ways[0][held].max() > 1e-3, "they slide in the capture"
+    assert np.median(ways[1][held]) <= 1e-5
+    assert skate.worst <= 5e-4 < skate.before
+    assert np.abs(after - before).max() <= 0.05, "and nothing goes far away"
+    assert (ways[1] - ways[0]).max() <= 0.02, "or jumps"
+
+
 def test_a_foot_pinned_to_meshes_stands_on_them(began: Any) -> None:
     import bpy
 
