@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How fast, how frugal and how stubborn reading is: ``python -m benchmarks.readers [FOLDER of motion capture]``.
 
-Speed and memory of one core over the folder's BVH files and a large one; memory of a run over 100 and 1,000 files; a run
-that is killed and taken up again; what a low-pass does to foot strikes. Without a folder the large file alone is used.
+Speed and memory of one core over the folder's BVH files and a large one; memory of a run over 1,000 files (Linux); such a
+run killed again and again and taken up; what a low-pass does to foot strikes. Without a folder the large file alone is used.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 ODD = ROOT / "tests" / "odd"
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+
+
+COMMAND = [sys.executable, "-m", "neural_network", "import"]
 
 
 def large_file(path: Path, megabytes: float) -> None:
@@ -63,53 +66,80 @@ def memory(path: Path) -> None:
     )
 
 
-def import_peak(folder: Path, output: Path, count: int) -> float:
-    """Peak resident memory [MB] of an import of ``count`` files, the npz written included."""
-    code = (
-        "import sys, resource\nfrom pathlib import Path\nfrom neural_network.formats import importing\n"
-        f"files = importing.find_files([Path({str(folder)!r})])[:{count}]\n"
-        f"for _ in importing.run(files, Path({str(output)!r})): pass\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **ONE_THREAD}, capture_output=True, text=True
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return float(done.stdout)
+def small_files(folder: Path, count: int) -> None:
+    """``count`` walks of two seconds, each its own, as our writer writes them."""
+    from dataclasses import replace
+
+    from neural_network.formats import bvh
+
+    figure, rng = bvh.read(ODD / "01_mixed_rotation_orders.bvh"), np.random.default_rng(0)
+    seconds = np.arange(60) / 30
+    for n in range(count):
+        joints = len(figure.names)
+        half = 0.2 * np.sin(seconds[:, None] * rng.uniform(2, 6, joints) + rng.uniform(0, 6, joints))
+        turns = np.stack([np.cos(half), np.sin(half), 0 * half, 0 * half], axis=-1)
+        root = np.stack([0 * seconds, 89 + 3 * np.sin(4 * seconds), 100 * seconds], axis=-1)
+        bvh.write(folder / f"{n:04}.bvh", replace(figure, rotations=turns, root_pos=root))
+
+
+def peak(process: int) -> float:
+    """The most memory [MB] that a process has had so far."""
+    with open(f"/proc/{process}/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+
+
+def readers_of(process: int) -> list[int]:
+    """The processes below another."""
+    with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as children:
+        return [int(child) for child in children.read().split()]
 
 
 def thousand(work: Path) -> None:
-    """Memory of a run over 100 and over 1,000 files of 0.1 MB."""
+    """Peak memory of an import of 1,000 files after 100, 500 and 1,000 of them, with one reader and with two."""
     folder = work / "many"
     folder.mkdir()
-    large_file(folder / "0000.bvh", 0.1)
-    data = (folder / "0000.bvh").read_bytes()
-    for n in range(1, 1000):
-        (folder / f"{n:04}.bvh").write_bytes(data)
-    for count in (100, 1000):
-        begin = time.perf_counter()
-        peak = import_peak(folder, work / f"{count}.npz", count)
-        print(f"  {count} files: {peak:.0f} MB at most, {time.perf_counter() - begin:.0f} s")
+    small_files(folder, 1000)
+    for jobs in (1, 2):
+        begin, seen = time.perf_counter(), []
+        with subprocess.Popen(
+            [*COMMAND, str(folder), "--jobs", str(jobs), "-o", str(work / f"{jobs}.npz")],
+            env={**os.environ, **ONE_THREAD},
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.strip().startswith(("100/", "500/", "990/")):
+                    most = max((peak(child) for child in readers_of(process.pid)), default=0.0)
+                    seen.append(f"{line.split('/')[0].strip()} files {peak(process.pid):.1f} + {most:.1f} MB")
+                elif line.startswith("read "):
+                    seen.append(f"all written {peak(process.pid):.1f} MB")
+        print(f"  --jobs {jobs}, itself + the largest reader: {', '.join(seen)}; {time.perf_counter() - begin:.0f} s")
+    print(f"  the same bytes with one reader and two: {(work / '1.npz').read_bytes() == (work / '2.npz').read_bytes()}")
 
 
-def killed(work: Path) -> None:
-    """An import killed after a third, taken up again, compared with one that was left alone."""
-    folder = work / "many"
-    env = {**os.environ, **ONE_THREAD}
-    command = [sys.executable, "-m", "neural_network", "import", str(folder), "--jobs", "2", "-o"]
-    with subprocess.Popen([*command, str(work / "k.npz")], env=env, cwd=ROOT, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        for _ in range(330):
-            process.stdout.readline()
-        process.send_signal(signal.SIGKILL)
-    time.sleep(0.5)
-    done = subprocess.run(
-        [*command, str(work / "k.npz")], env=env, cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    again = next(line for line in done.stdout.splitlines() if "earlier run" in line)
-    same = (work / "k.npz").read_bytes() == (work / "1000.npz").read_bytes()
-    print(f"  killed after 330 lines; second run: {again.strip()}; same bytes as a run left alone: {same}")
+def killed(work: Path, kills: int = 20) -> None:
+    """An import of 1,000 files killed again and again, every other time with its readers, compared with one left alone."""
+    rng, output = np.random.default_rng(0), work / "killed" / "k.npz"
+    command = [*COMMAND, str(work / "many"), "--jobs", "2", "-o", str(output)]
+    env = {**os.environ, **ONE_THREAD, "PYTHONUNBUFFERED": "1"}
+    moments = [*np.sort(rng.integers(1, 1000, kills - 2)).tolist(), 1001, 1001]
+    with open(os.devnull, "w") as nowhere:
+        for turn, lines in enumerate(moments):
+            with subprocess.Popen(
+                command, env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=nowhere, start_new_session=True
+            ) as process:
+                assert process.stdout is not None
+                for _ in range(lines):
+                    process.stdout.readline()
+                time.sleep(float(rng.uniform(0, 0.3)))
+                os.killpg(process.pid, signal.SIGKILL) if turn % 2 else process.kill()
+    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=True)
+    again = next((line.strip() for line in done.stdout.splitlines() if "earlier run" in line), "all read anew")
+    same = output.read_bytes() == (work / "1.npz").read_bytes()
+    left = sorted(path.name for path in output.parent.iterdir())
+    print(f"  killed {kills} times; last run: {again}; same bytes as a run left alone: {same}; beside it: {left}")
 
 
 def strikes(files: list[Path]) -> None:

@@ -198,6 +198,8 @@ def _import_files(
                 print(line, file=say)
     for file in written:
         print(f"{file.path}: {file.clips} clips, {file.frames} frames, {file.joints} bones", file=say)
+        if file.outvoted:
+            print(f"  the up axis of {file.outvoted} clips was taken from the other files with this skeleton", file=say)
     if len(written) > 1:
         print(f"{len(written)} skeletons, so one file each; --rig reference brings people to one rig", file=say)
     return 0

@@ -171,6 +171,28 @@ def test_the_same_take_in_metres_and_z_up_has_the_same_poses(tmp_path: Path) -> 
         assert np.abs(poses.root_pos[poses.rows(number)] - poses.root_pos[poses.rows(0)]).max() < 1e-5
 
 
+def test_a_file_that_is_unsure_of_its_up_axis_takes_that_of_the_others(tmp_path: Path) -> None:
+    walk = bvh.read(ODD / "01_mixed_rotation_orders.bvh")
+    half = np.sqrt(0.5)
+    lying = walk.rotations.copy()
+    lying[:, 0] = (half, -half, 0, 0)
+    for n in range(40):  # longer than all the others together
+        lying[n % len(lying), 1] = (1, 0, 0, 0)
+    long = np.concatenate([lying] * 20)
+    level = np.tile([0.0, 8.0, 0.0], (len(long), 1))
+    tilted = replace(walk, rotations=long, root_pos=level + np.linspace(0, 200, len(long))[:, None] * [0, 1, 0])
+    for name, clip in (("a", walk), ("b", walk), ("lying", tilted)):
+        bvh.write(tmp_path / f"{name}.bvh", clip)
+    read = bvh.read(tmp_path / "lying.bvh")
+    assert any("which axis points up" in warning for warning in read.warnings)
+    assert read.up_axis == "Z"
+    rows, written = imported(importing.find_files([tmp_path]), tmp_path / "out.npz")
+    assert [row.up_axis for row in rows] == ["Y", "Y", "Z"]
+    assert len(written) == 1
+    assert written[0].outvoted == 1
+    assert dataset.load(written[0].path).skeleton.names[0] == "Hips"
+
+
 def test_bad_files_are_left_out_with_a_reason_and_stop_nothing(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "01_mixed_rotation_orders.bvh", "mini_radians.amc")
     (folder / "empty.bvh").write_bytes(b"")

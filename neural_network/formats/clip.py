@@ -23,6 +23,7 @@ _UNITS = (
 _TALL = 1.7  # [m] what a person's joints span; only chooses between units
 _PERSON = (1.2, 2.1)  # [m] heights taken for a person of any size, stylised ones included
 _CREATURE = (0.5, 4.0)  # [m] heights believed in metres and centimetres, the units everybody uses
+DOUBTFUL_AXIS = "which axis points up is not clear"
 _SAMPLES = 48  # frames looked at to find the up axis and the height
 _AT_ONCE = 1 << 10  # joints posed at once, over all frames
 _CLEAR = 1.25  # the sum of bone extents along one axis over that along the other, from which on an answer counts
@@ -220,7 +221,7 @@ def guess_up_axis(clip: Clip) -> tuple[str, str]:
     clear = np.log(_CLEAR)
     rest = _lean(np.abs(clip.offsets[mask]).sum(axis=0))
     frames = _sampled(clip)
-    doubt = "which axis points up is not clear, {} was taken; set it if that is wrong"
+    doubt = DOUBTFUL_AXIS + ", {} was taken; set it if that is wrong"
     if not len(frames):
         chosen = "Y" if rest >= 0 else "Z"
         return chosen, doubt.format(chosen) if abs(rest) < clear else ""

@@ -30,15 +30,16 @@ from ..rotations import axis_angle_from_quaternion, quaternion_from_matrix
 from ..skeleton import Skeleton
 from ..training import mirrored_bones
 from . import asf_amc, bvh, cleaning, retarget
-from .clip import Clip, body_joints, figures, global_pose, rest_positions
+from .clip import DOUBTFUL_AXIS, Clip, body_joints, figures, global_pose, rest_positions
 from .roles import Roles, named_roles
+from .text import Notes
 
 SUFFIXES = (".bvh", ".amc")
 BY_BLENDER = (".fbx", ".glb", ".gltf", ".blend", ".dae", ".usd", ".usda", ".usdc", ".abc")
 RIGS = ("own", "reference")
 EFFECTORS = ("LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head")
 MOST_FPS = 1000  # to resample to; above the fastest motion capture, and a slip of the key fills no memory
-_VERSION = 1  # of the parts on disk; raise it when reading or cleaning changes what comes out
+_VERSION = 2  # of the parts on disk; raise it when reading or cleaning changes what comes out
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,8 @@ class Written:
     frames: int
     skeleton: str
     """Name of the first clip with this skeleton."""
+    outvoted: int = 0
+    """Clips that took the up axis of most files with this skeleton in place of the one found in their own."""
 
 
 @dataclass(frozen=True)
@@ -272,13 +275,13 @@ def own_poses(clip: Clip, roles: Roles | None = None) -> OwnPoses:
     dropped = [clip.names[i] for i in np.flatnonzero(~keep)]
     if dropped:
         listed = ", ".join(dropped[:5]) + (", ..." if len(dropped) > 5 else "")
-        notes.append(f"{clip.name}: {len(dropped)} joints above or beside {clip.names[top]!r} are no bones: {listed}")
+        notes.append(f"{len(dropped)} joints above or beside {clip.names[top]!r} are no bones: {listed}")
     offsets, loose = _steady_offsets(clip)
     loose = [i for i in loose if keep[i] and i != top]
     if loose:
         most = max(float(np.linalg.norm(clip.translations[i] - offsets[i], axis=-1).max()) for i in loose)
         notes.append(
-            f"{clip.name}: {len(loose)} bones change length or place, at most by {most * clip.unit * 1000:.0f} mm "
+            f"{len(loose)} bones change length or place, at most by {most * clip.unit * 1000:.0f} mm "
             f"({clip.names[loose[0]]!r} first); that was left out"
         )
     quaternions = clip.rotations[:, index]
@@ -408,56 +411,49 @@ def import_file(path: Path, options: Options, part: Path) -> Row:
     return row
 
 
-def pieces_of(path: Path, clip: Clip, options: Options) -> tuple[list[Clip], list[cleaning.Findings], list[str]]:
-    """A clip's figures, cleaned and cut where ``options`` say so; what was found in each figure; and warnings."""
-    pieces: list[Clip] = []
+def _converted(path: Path, clip: Clip, options: Options) -> tuple[Row, dict[str, np.ndarray]]:
+    """The row of one file, and its clips as the members of a part."""
+    warnings = list(clip.warnings)
+    parts: list[Clip] = []
     found: list[cleaning.Findings] = []
     for figure in figures(cleaning.cut(clip, min(options.skip, clip.frames), clip.frames)):
         if options.clean:
-            own, findings = cleaning.clean(figure)
+            pieces, findings = cleaning.clean(figure)
         else:
-            own = [figure] if figure.frames else []
-            findings = cleaning.measured(figure, own)
-        pieces += own
+            pieces = [figure] if figure.frames else []
+            findings = cleaning.measured(figure, pieces)
+        parts += pieces
         found.append(findings)
-    return pieces, found, [*clip.warnings, *(f"{path.name}: {doubt}" for f in found for doubt in f.doubts)]
-
-
-def smoothed(path: Path, piece: Clip, options: Options) -> tuple[Clip, list[str]]:
-    """A piece low-passed and resampled as ``options`` say, and warnings."""
-    warnings = []
-    if options.low_pass is not None and piece.frames >= 4:
-        if options.low_pass < piece.fps / 2:
-            piece = cleaning.low_pass(piece, options.low_pass)
-        else:
-            warnings.append(f"{path.name}: {piece.fps:g} frames a second are too few to low-pass, left as it is")
-    return (piece if options.fps is None else cleaning.resample(piece, options.fps)), warnings
-
-
-def _converted(path: Path, clip: Clip, options: Options) -> tuple[Row, dict[str, np.ndarray]]:
-    """The row of one file, and its clips as the members of a part."""
-    pieces, found, warnings = pieces_of(path, clip, options)
+        warnings += [f"{path.name}: {doubt}" for doubt in findings.doubts]
     arrays: dict[str, np.ndarray] = {}
     names, contact, kept, joints = [], [], 0, len(clip.names)
-    for n, piece in enumerate(pieces):
-        piece, doubts = smoothed(path, piece, options)
-        warnings += doubts
+    sure = DOUBTFUL_AXIS not in " ".join(clip.warnings)
+    notes = Notes(path.name)
+    for n, piece in enumerate(parts):
+        if options.low_pass is not None and piece.frames >= 4:
+            if options.low_pass < piece.fps / 2:
+                piece = cleaning.low_pass(piece, options.low_pass)
+            else:
+                warnings.append(f"{path.name}: {piece.fps:g} frames a second are too few to low-pass, left as it is")
+        if options.fps is not None:
+            piece = cleaning.resample(piece, options.fps)
         if options.rig == "reference":
-            rig, rot, root_pos = retarget.to_reference(piece, given_roles(piece, options))
+            rig, rot, root_pos = retarget.to_reference(piece, _given_roles(piece, options))
             poses = dataset.make(rig, rot, root_pos, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps)
             about: dict[str, Any] = {}
             arrays |= {f"turns{n}": poses.rot, f"root_pos{n}": poses.root_pos}
         else:
-            own = own_poses(piece, given_roles(piece, options))
+            own = own_poses(piece, _given_roles(piece, options))
             short = tuple(name.rsplit(":", 1)[-1].strip() for name in own.names)
             if options.strip_prefix and all(short) and len(set(short)) == len(short):
                 own = renamed(own, short)
-            warnings += own.notes
+            for note in own.notes:
+                notes.add(note, piece.name if len(parts) > 1 else "")
             poses = _pose_set(
                 own_skeleton(own, piece.up_axis, piece.unit), own, piece.up_axis, piece.unit, "", piece.fps
             )
             about = {"names": own.names, "effectors": own.effectors, "feet": own.feet}
-            about |= {"up_axis": piece.up_axis, "unit": piece.unit}
+            about |= {"up_axis": piece.up_axis, "unit": piece.unit, "sure": sure}
             for what in ("parents", "heads", "along", "turns", "root_pos"):
                 arrays[f"{what}{n}"] = getattr(own, what)
         about |= {"clip": piece.name, "fps": piece.fps}
@@ -487,7 +483,7 @@ def _converted(path: Path, clip: Clip, options: Options) -> tuple[Row, dict[str,
         frozen=sum(f.frozen for f in found),
         repaired=len(clip.repaired),
         contact=tuple(round(float(share), 4) for share in np.mean([c[:feet] for c in contact], axis=0)) if feet else (),
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=tuple(dict.fromkeys((*warnings, *notes.sentences()))),
     )
     return row, arrays
 
@@ -529,8 +525,7 @@ def run(
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def given_roles(clip: Clip, options: Options) -> Roles | None:
-    """The roles that ``options`` give, by name; None where they are left to be found."""
+def _given_roles(clip: Clip, options: Options) -> Roles | None:
     return named_roles(dict(options.roles), clip.names) if options.roles else None
 
 
@@ -654,6 +649,9 @@ class _Piece:
     frames: int
     up_axis: str = "Z"
     unit: float = 1.0
+    sure: bool = True
+    """Whether the file told its up axis clearly, or was told it."""
+    outvoted: bool = False
     own: OwnPoses | None = None
     """None on the reference rig."""
 
@@ -688,7 +686,7 @@ def _write_all(
         own = group[0].own
         rig = reference() if own is None else own_skeleton(own, group[0].up_axis, group[0].unit)
         frames, clips = _write(path, folder, group, rig, options)
-        yield Written(str(path), rig.count, clips, frames, group[0].name)
+        yield Written(str(path), rig.count, clips, frames, group[0].name, sum(piece.outvoted for piece in group))
 
 
 def _pieces(part: Path, path: str, clips: int, known: dict[str, OwnPoses]) -> Iterator[_Piece]:
@@ -713,7 +711,8 @@ def _pieces(part: Path, path: str, clips: int, known: dict[str, OwnPoses]) -> It
                     feet=tuple(about["feet"]),
                 )
                 known[key] = own
-                piece = replace(piece, up_axis=about["up_axis"], unit=float(about["unit"]), own=own)
+                told = {"up_axis": about["up_axis"], "unit": float(about["unit"]), "sure": about["sure"]}
+                piece = replace(piece, own=own, **told)
             yield piece
 
 
@@ -721,12 +720,14 @@ def _by_skeleton(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
     """Clips with the same bones and proportions together, agreed on one up axis and one size.
 
     One lying clip must not turn its figure round, nor one guessed unit make a second skeleton: among clips whose files
-    agree, the up axis of most frames counts; among all that then agree in shape, the size of most frames.
+    agree, the up axis of most frames counts, of the sure ones if there are any; among all that then agree in shape, the
+    size of most frames.
     """
     agreed: list[_Piece] = []
     for group in _grouped(pieces, lambda piece: _shape(piece, np.eye(3))):
-        up_axis = _most([(piece.up_axis, piece.frames) for piece in group])
-        agreed += [replace(piece, up_axis=up_axis) for piece in group]
+        voters = [piece for piece in group if piece.sure] or group
+        up_axis = _most([(piece.up_axis, piece.frames) for piece in voters])
+        agreed += [replace(piece, up_axis=up_axis, outvoted=piece.up_axis != up_axis) for piece in group]
     agreed.sort(key=lambda piece: (piece.source, piece.number))
     groups = []
     for group in _grouped(agreed, lambda piece: _shape(piece, _upright(piece.up_axis))):
