@@ -36,7 +36,7 @@ def served(which: str, folder: Path, server: Server, row: np.ndarray, token: str
     hello = {"rig": "hero", "axes": list(axes), "quaternion": order, "layout": "legs", "watch": True, "units": 0.01}
     (folder / "hello.json").write_text(json.dumps(hello))
     (folder / "row.json").write_text(json.dumps(row.tolist()))
-    words = [str(server.port), token, str(folder / "hello.json"), str(folder / "row.json")]
+    words = [str(server.port), token, str(folder / "hello.json"), str(folder / "row.json"), "1"]
     process = subprocess.Popen(
         [*program, str(REPO / script), *words],
         stdout=subprocess.PIPE,
@@ -84,7 +84,7 @@ def test_a_foreign_client_receives_the_pose_and_the_prediction(which: str, tmp_p
     assert got["answer"]["input_size"] == 63
     assert got["answer"]["body"]["bones"] == ["Hips", "Spine", "Head"]
     matrix = axes_matrix(axes).T
-    pose = np.array(got["pose"])
+    pose = np.array(got["poses"][0])
     assert np.abs(pose[:3] - 100 * convert_vectors(matrix, root)).max() < 1e-3
     quaternions = pose[3:].reshape(3, 4)
     if order == "xyzw":

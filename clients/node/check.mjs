@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Says what a server answers, as one line of JSON: node check.mjs PORT TOKEN HELLO.json ROW.json
-// The handshake's answer, the first pose that is pushed, and the answer to the prediction of the numbers in ROW.json.
+// Says what a server answers, as one line of JSON: node check.mjs PORT TOKEN HELLO.json ROW.json [POSES]
+// The handshake's answer, the first poses that are pushed (1 unless told), and the answer to the prediction of the numbers
+// in ROW.json; an empty list there asks for none. "greeted" is printed before, once the handshake is answered.
 import { readFileSync } from "node:fs";
 import { connect, TYPE } from "./nik_client.mjs";
 
-const [port, token, hello, row] = process.argv.slice(2);
-const out = {};
+const [port, token, hello, rowFile, poses] = process.argv.slice(2);
+const row = JSON.parse(readFileSync(rowFile));
+const out = { poses: [] };
 try {
   const client = await connect(JSON.parse(readFileSync(hello)), { port: Number(port), token });
   out.answer = client.answer;
+  process.stdout.write("greeted\n");
   const finish = () => {
-    if (out.pose && out.predict) {
+    if (out.poses.length >= Number(poses ?? 1) && (out.predict || row.length === 0)) {
       process.stdout.write(`${JSON.stringify(out)}\n`);
       client.close();
       process.exit(0);
     }
   };
   client.on(TYPE.pose, (message) => {
-    out.pose = client.numbers(message.payload);
+    out.poses.push(client.numbers(message.payload));
     finish();
   });
   client.on(TYPE.predict, (message) => {
@@ -25,7 +28,7 @@ try {
     out.sequence = message.sequence;
     finish();
   });
-  out.asked = client.send(TYPE.predict, JSON.parse(readFileSync(row)));
+  if (row.length > 0) out.asked = client.send(TYPE.predict, row);
   setTimeout(() => process.exit(3), 120000);
 } catch (error) {
   process.stdout.write(`${JSON.stringify({ error: error.message })}\n`);

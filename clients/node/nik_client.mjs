@@ -21,6 +21,7 @@ export function connect(hello, { host = "127.0.0.1", port = 47807, token = null 
   return new Promise((resolve, reject) => {
     const socket = createConnection({ host, port });
     const handlers = new Map();
+    let early = []; // what came before somebody asked for it: the first pose may come together with the handshake's answer
     const nonce = randomBytes(32);
     let inbox = Buffer.alloc(0);
     let theirs = Buffer.alloc(0);
@@ -43,7 +44,12 @@ export function connect(hello, { host = "127.0.0.1", port = 47807, token = null 
     const client = {
       answer: null,
       /** Call `handler(message)` for every message of this type. */
-      on: (type, handler) => handlers.set(type, handler),
+      on(type, handler) {
+        handlers.set(type, handler);
+        const waiting = early.filter((message) => message.type === type);
+        early = early.filter((message) => message.type !== type);
+        waiting.forEach(handler);
+      },
       /** Send numbers (training frame, prediction, solve) and return the sequence number that the answer will carry. */
       send(type, row, flags = 0) {
         const payload = Buffer.alloc(8 * row.length);
@@ -97,7 +103,8 @@ export function connect(hello, { host = "127.0.0.1", port = 47807, token = null 
         };
         inbox = inbox.subarray(HEADER + length);
         opening(message);
-        handlers.get(message.type)?.(message);
+        if (handlers.has(message.type)) handlers.get(message.type)(message);
+        else early = [...early, message].slice(-64);
       }
       return undefined;
     });

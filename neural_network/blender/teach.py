@@ -23,11 +23,11 @@ import numpy as np
 from bpy.app.handlers import persistent
 from mathutils import Matrix
 
-from ..live import legs, replay
+from ..live import legs, replay, vmc
 from ..live.body import Body, body_of, shown, solving_body
 from ..live.channels import SIDES, Layout, decode, encode_inputs
 from ..live.protocol import read_hello
-from ..live.server import PORT, Server
+from ..live.server import PORT, Server, is_loopback
 from ..live.trainee import LEARNING, NEW, SOLVING, Settings, Trainee
 from ..rotations import (
     axis_angle_from_quaternion,
@@ -44,6 +44,7 @@ from .rig import Rig
 WORK = 0.003  # [s] of learning in a tick; reading and answering come on top
 FRAME_STEPS = 24  # of learning for each frame of an action: so many on any machine, that all learn the same
 BUSY, IDLE = 0.01, 0.1  # [s] between two ticks: with somebody to serve or drive, and without
+SEND_EVERY = 0.5  # [s] a pose at rest is sent again
 SAVE_EVERY = 60.0  # [s] what clients taught is saved
 SLOW = 0.3  # [m/s] a foot slower than this stands, as in the rows that are taught
 STILL = 1e-5  # [rad] legs that would turn less are left alone, so that a scene at rest stays at rest
@@ -110,6 +111,21 @@ class Drive:
 
 
 @dataclass
+class Send:
+    """A character whose pose goes out as VMC whenever it changes, and now and then, for who came late or lost a packet."""
+
+    ob: str
+    rig: Rig
+    key: tuple[Any, ...]
+    to: vmc.Sender
+    where: str
+    """Host and port, for people."""
+    pose: np.ndarray | None = None
+    """As sent last."""
+    moment: float = float("-inf")
+
+
+@dataclass
 class Record:
     """The channels of every pose bone, frame by frame."""
 
@@ -142,6 +158,7 @@ class State:
     drawn_at: float = 0.0
     drive: Drive | None = None
     record: Record | None = None
+    send: Send | None = None
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=4))
     """The last things that happened, for people."""
     problem: str = ""
@@ -608,6 +625,69 @@ def _show(
     runtime.restore(ob, after)
 
 
+# ---- sending
+
+
+def send(ob: bpy.types.Object, host: str = HERE, port: int = vmc.PORT_OUT) -> None:
+    """Send the pose that ``ob`` shows to a program that understands VMC, whenever it changes, until it is stopped.
+
+    Raises ValueError, in words: beyond this computer Blender's own permission is asked for.
+    """
+    if state.send is not None:
+        raise ValueError(f"{state.send.ob} is sent already: Stop Sending first")
+    if not is_loopback(host) and not online():
+        raise ValueError(
+            "Blender may not go online: tick Allow Online Access (Preferences > System), or send to 127.0.0.1"
+        )
+    own = rig.read(ob)
+    if not _humanoid(own):
+        raise ValueError(f"{ob.name} has no bones that VMC knows: it knows those of people")
+    try:
+        to = vmc.Sender(host, port)
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"{host}: no address that can be reached: {error}") from error
+    state.send = Send(ob.name, own, _key(ob), to, f"{host}:{port}")
+    state.problem = ""
+    _start_timer()
+
+
+def stop_sending() -> None:
+    """Send no more."""
+    sending, state.send = state.send, None
+    if sending is not None:
+        sending.to.close()
+    _stop_timer_if_idle()
+
+
+def _humanoid(own: Rig) -> dict[str, str]:
+    """The rig's bones, by name, as VMC calls them."""
+    pairs = zip(own.skeleton.names, own.roles, strict=True)
+    return {name: vmc.HUMANOID[role] for name, role in pairs if role in vmc.HUMANOID}
+
+
+def _send_pose(now: float) -> None:
+    """Send the pose, where it is another one or the last was long ago."""
+    sending = state.send
+    assert sending is not None
+    if not is_loopback(sending.where.rpartition(":")[0]) and not online():
+        raise ValueError("stopped sending: Blender may not go online any more")
+    ob = _object(sending.ob)
+    if ob.mode == "EDIT":
+        return
+    if sending.key != _key(ob):
+        sending.rig, sending.key = rig.read(ob), _key(ob)
+    root, turns = shown(sending.rig.skeleton, *runtime.read_pose(ob, sending.rig))
+    pose = np.concatenate([root, turns.ravel()])
+    last = sending.pose
+    same = last is not None and last.shape == pose.shape and bool(np.abs(pose - last).max() <= 1e-6)
+    if same and 0 <= now - sending.moment < SEND_EVERY:
+        return
+    sending.pose, sending.moment = pose, now
+    body = body_of(sending.rig.skeleton)
+    humanoid = _humanoid(sending.rig)
+    sending.to.send(vmc.vmc_messages(body.names, body.parents, body.offsets, root, turns, now, humanoid))
+
+
 # ---- recording
 
 
@@ -639,7 +719,7 @@ def stop_recording(play: bool = True) -> str:
     action[data.FPS_KEY] = float(noted.fps)
     for i, pb in enumerate(ob.pose.bones):
         path = f'pose.bones["{bpy.utils.escape_identifier(pb.name)}"].'
-        for channel in (live_rig.rotation_channel(pb.rotation_mode), "location"):
+        for channel in (runtime.rotation_channel(pb.rotation_mode), "location"):
             size = runtime.CHANNELS[channel]
             values = np.array([noted.frames[f][channel].reshape(-1, size)[i] for f in frames.tolist()])
             if channel == "location" and not np.any(values):
@@ -687,8 +767,8 @@ def tick(now: float) -> None:
     """One bounded piece of everything that is on: serve, drive, record. Words go to ``state.problem``."""
     changed = False
     # undo may be what took a target away: a step made then would take redo away
-    ends = (hang_up, lambda: stop_driving(step=False), stop_recording)
-    for part, end in zip((_tick_server, _tick_drive, _tick_record), ends, strict=True):
+    ends = (hang_up, lambda: stop_driving(step=False), stop_recording, stop_sending)
+    for part, end in zip((_tick_server, _tick_drive, _tick_record, _tick_send), ends, strict=True):
         try:
             changed |= part(now)
         except (ValueError, OSError) as error:
@@ -719,6 +799,12 @@ def _tick_record(now: float) -> bool:
     return state.record is not None
 
 
+def _tick_send(now: float) -> bool:
+    if state.send is not None:
+        _send_pose(now)
+    return False
+
+
 def _end_quietly(end: Any) -> None:
     """End a part that has failed; what it needs for a proper end may be gone too."""
     with contextlib.suppress(ValueError, OSError):
@@ -727,7 +813,7 @@ def _end_quietly(end: Any) -> None:
 
 def active() -> bool:
     """Whether anything is on."""
-    return state.server is not None or state.drive is not None or state.record is not None
+    return any(part is not None for part in (state.server, state.drive, state.record, state.send))
 
 
 def _timer() -> float | None:
@@ -738,7 +824,8 @@ def _timer() -> float | None:
     except BaseException:  # a bug: be seen, but leave no socket open
         stop()
         raise
-    waiting = state.drive is None and state.record is None and state.server is not None and not state.server.clients()
+    moving = any(part is not None for part in (state.drive, state.record, state.send))
+    waiting = not moving and state.server is not None and not state.server.clients()
     return (IDLE if waiting else BUSY) if active() else None
 
 
@@ -764,6 +851,7 @@ def _end_of_session(words: str) -> None:
 def stop() -> None:
     """End everything at once: socket, timer, driving, recording. What was taught is saved; what was recorded is dropped."""
     state.record = state.drive = None
+    stop_sending()
     hang_up()
     _stop_timer_if_idle()
 
@@ -796,7 +884,7 @@ def _before_load(*_: object) -> None:
 
 
 def _after_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
-    if (state.drive is None and state.record is None) or (depsgraph is not None and depsgraph.mode != "VIEWPORT"):
+    if not active() or (depsgraph is not None and depsgraph.mode != "VIEWPORT"):
         return
     now = time.monotonic()
     try:
@@ -804,6 +892,11 @@ def _after_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
             _step(now)
         if state.record is not None:
             _sample(scene, now, scene.frame_current)
+        if state.drive is None:  # what is driven is shown after Blender's update: the next tick sends it
+            if state.server is not None and state.server.clients() and state.body_rig is not None:
+                _publish(state.server, now, anyway=False)
+            if state.send is not None:
+                _send_pose(now)
     except (ValueError, OSError):
         pass  # the next tick meets it again, outside of Blender's update, and says so
 

@@ -11,6 +11,7 @@ from bpy.props import BoolProperty, EnumProperty, FloatProperty, IntProperty, Po
 
 from ..live.server import PORT
 from ..live.trainee import Settings
+from ..live.vmc import PORT_OUT
 from . import curve, data, jobs, rig, teach
 from .data import Progress
 from .operators import _Button, no_character
@@ -88,6 +89,20 @@ class NEURAL_IK_Teach(bpy.types.PropertyGroup):
         subtype="PASSWORD",
         get=_get_token,
         set=_set_token,
+        options={"SKIP_SAVE"},
+    )
+    vmc_host: StringProperty(
+        name="To",
+        description="Who is sent the pose: this computer, or the address of another where Blender may go online",
+        default="127.0.0.1",
+        options={"SKIP_SAVE"},
+    )
+    vmc_port: IntProperty(
+        name="Port",
+        description="Where programs that show VMC poses listen, by custom",
+        default=PORT_OUT,
+        min=1,
+        max=65535,
         options={"SKIP_SAVE"},
     )
     source: EnumProperty(
@@ -393,6 +408,43 @@ class NEURAL_IK_OT_record_stop(_Simple, bpy.types.Operator):
         return f"Recorded into {name}" if name else "Nothing was recorded"
 
 
+class NEURAL_IK_OT_send_pose(_Simple, bpy.types.Operator):
+    """Send the pose that this character shows as VMC, whenever it changes: to Unity, Unreal, Godot and avatar programs"""
+
+    bl_idname = "neural_ik.send_pose"
+    bl_label = "Send Pose (VMC)"
+    bl_options = {"REGISTER"}
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """It is on, or there is no character."""
+        return "it is on: Stop Sending ends it" if state.send is not None else no_character(context)
+
+    def act(self, context: bpy.types.Context) -> str:
+        """Start."""
+        ob, asked = rig.find(context), settings(context)
+        teach.send(ob, asked.vmc_host, asked.vmc_port)
+        return f"Sending the pose of {ob.name} to {asked.vmc_host}:{asked.vmc_port}"
+
+
+class NEURAL_IK_OT_send_pose_stop(_Simple, bpy.types.Operator):
+    """Send the pose no more"""
+
+    bl_idname = "neural_ik.send_pose_stop"
+    bl_label = "Stop Sending"
+    bl_options = {"REGISTER"}
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """It is off."""
+        return "" if state.send is not None else "it is off"
+
+    def act(self, context: bpy.types.Context) -> str:
+        """Stop."""
+        teach.stop_sending()
+        return ""
+
+
 class NEURAL_IK_PT_teach(bpy.types.Panel):
     """Teach, listen, drive, record."""
 
@@ -417,6 +469,7 @@ class NEURAL_IK_PT_teach(bpy.types.Panel):
         row.operator("neural_ik.teach_forget", text="Forget", icon="TRASH")
         _lesson(layout, context)
         _listening(layout, asked)
+        _sending(layout, asked)
         column = layout.column(align=True)
         if state.drive is None:
             column.row(align=True).prop(asked, "source", expand=True)
@@ -475,6 +528,19 @@ def _listening(layout: Any, asked: Any) -> None:
         column.label(text=line[:60])
 
 
+def _sending(layout: Any, asked: Any) -> None:
+    """Where the pose goes."""
+    column = layout.column(align=True)
+    if state.send is None:
+        column.operator("neural_ik.send_pose", icon="EXPORT")
+        row = column.row(align=True)
+        row.prop(asked, "vmc_host")
+        row.prop(asked, "vmc_port")
+        return
+    column.operator("neural_ik.send_pose_stop", icon="CANCEL")
+    column.label(text=f"{state.send.ob} to {state.send.where}")
+
+
 _classes = (
     NEURAL_IK_Teach,
     NEURAL_IK_OT_teach,
@@ -488,6 +554,8 @@ _classes = (
     NEURAL_IK_OT_drive_stop,
     NEURAL_IK_OT_record,
     NEURAL_IK_OT_record_stop,
+    NEURAL_IK_OT_send_pose,
+    NEURAL_IK_OT_send_pose_stop,
     NEURAL_IK_PT_teach,
 )
 

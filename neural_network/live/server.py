@@ -153,6 +153,8 @@ class Server:
         self.rigs: dict[str, _Rig] = {}
         self._clients: list[_Client] = []
         self._count = 0
+        self._now = 0.0
+        """When it was polled last."""
         self._seed = seed
         self._events: list[Event] = []
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -175,6 +177,7 @@ class Server:
 
         ``now`` [s] on any clock that only goes forward. Returns what happened.
         """
+        self._now = now
         self._accept(now)
         for client in list(self._clients):
             self._read(client, now)
@@ -200,16 +203,18 @@ class Server:
     def publish(self, root_pos: np.ndarray, rotations: np.ndarray, moment: float = 0.0) -> None:
         """Send the body's pose to every client that watches: root head (3) [m], rotations (J, 4) relative to parents.
 
-        Both in core axes, relative to the T-pose. A client that is behind gets the newest pose only.
+        Both in core axes, relative to the T-pose. It goes out at once as far as the sockets take it; a client that is
+        behind gets the newest pose only.
         """
         if self.body is None or np.shape(rotations) != (len(self.body.names), 4):
             count = None if self.body is None else len(self.body.names)
             raise ValueError(f"publish: expected rotations of the body's {count} bones, got {np.shape(rotations)}")
-        for client in self._clients:
+        for client in list(self._clients):
             hello = client.hello
             if hello is not None and hello.watch:
                 data = pack_numbers(POSE, _pose_out(hello, root_pos, rotations), time=moment)
                 self._send_newest(client, POSE, data)
+                self._write(client, self._now)
 
     def clients(self) -> int:
         """How many are connected."""

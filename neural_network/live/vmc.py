@@ -178,11 +178,15 @@ def pose_from_bones(
 
 
 class Sender:
-    """A UDP socket that sends poses; never waits. Where nobody listens the packets are lost."""
+    """A UDP socket that sends poses; never waits. Where nobody listens the packets are lost.
+
+    The name ``host`` is looked up once, here. Raises OSError where it has no address.
+    """
 
     def __init__(self, host: str = "127.0.0.1", port: int = PORT_OUT) -> None:
-        self._to = (host, port)
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        self._to = found[4]
+        self._socket = socket.socket(found[0], found[1])
         self._socket.setblocking(False)
 
     def send(self, parts: Sequence[bytes]) -> None:
@@ -190,7 +194,7 @@ class Sender:
         for packet in packets(parts):
             try:
                 self._socket.sendto(packet, self._to)
-            except (BlockingIOError, InterruptedError, ConnectionRefusedError):
+            except OSError:  # full, or nobody there, or no way there now: the next pose may get through
                 return
 
     def close(self) -> None:
