@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -85,18 +86,7 @@ def checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
         raise ValueError("expected at least one set of goals, got none")
     found: dict[str, Any] = {}
     largest = (FARTHEST * max(1.0, rig.leg_length)) ** 2
-    vectors, numbers, stands = (*lead, effectors, 3), (*lead, effectors), (*lead, feet)
-    for name, shape in (
-        ("positions", vectors),
-        ("root_pos", (*lead, 3)),
-        ("root_rot", (*lead, 3)),
-        ("rotations", vectors),
-        ("weights", numbers),
-        ("orientation_weights", numbers),
-        ("normals", vectors),
-        ("grounded", stands),
-        ("desired", stands),
-    ):
+    for name, shape in _shapes(lead, effectors, feet):
         given = getattr(goals, name)
         if given is None:
             continue
@@ -108,7 +98,7 @@ def checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
         # the sum of squares is finite only if every number is, and is of a sane size
         if not np.vdot(value, value) < largest * (value.size or 1):
             _refuse(name, value, rig)
-        if shape is numbers and not _share(value):
+        if name in _SHARES and not _share(value):
             raise ValueError(f"{name}: expected numbers from 0 to 1, got {value.min():g} to {value.max():g}")
     for name in ("phase", "task", "ground"):
         number = getattr(goals, name)
@@ -123,6 +113,26 @@ def checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
         if not np.all(np.isfinite(number)):
             raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
     return replace(goals, **found) if found else goals
+
+
+_SHARES = ("weights", "orientation_weights")
+
+
+@lru_cache(maxsize=64)
+def _shapes(lead: tuple[int, ...], effectors: int, feet: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """The arrays there may be, and their shapes."""
+    vectors, numbers, stands = (*lead, effectors, 3), (*lead, effectors), (*lead, feet)
+    return (
+        ("positions", vectors),
+        ("root_pos", (*lead, 3)),
+        ("root_rot", (*lead, 3)),
+        ("rotations", vectors),
+        ("weights", numbers),
+        ("orientation_weights", numbers),
+        ("normals", vectors),
+        ("grounded", stands),
+        ("desired", stands),
+    )
 
 
 def _share(weights: np.ndarray) -> bool:

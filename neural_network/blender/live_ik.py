@@ -189,15 +189,16 @@ def update(
         live_targets.refresh(live, collection)
     if placed is not None and len(placed) == len(rows):
         rows = np.where(np.array([[t.led] for t in live.targets]), rows, placed)
+    unit = metres(ob)
     if settings.touch and not force:
-        live_targets.switch_on(live, world, metres(ob))
+        live_targets.switch_on(live, world, unit)
     if live.seen is not None and not live.dirty and not force:
         now, then = rows.tolist(), live.seen.tolist()
         if all(now[r] == then[r] for r, target in enumerate(live.targets) if target.use):
             return False
     live.dirty = False
     try:
-        _solve(live, ob, settings, rows, world, scene, depsgraph)
+        _solve(live, ob, settings, rows, world, scene, depsgraph, unit)
     except ValueError as error:
         live.problem, live.seen = str(error), rows
         return False
@@ -212,8 +213,17 @@ def _in_scene(collection: Any, scene: bpy.types.Scene) -> bool:
     return collection.name in scene.collection.children or collection in scene.collection.children_recursive
 
 
-def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarray, scene: Any, depsgraph: Any) -> None:
-    """Goals from the targets, the solver's answer, and the pose written."""
+def _solve(
+    live: Live,
+    ob: Any,
+    settings: Any,
+    rows: np.ndarray,
+    world: np.ndarray,
+    scene: Any,
+    depsgraph: Any,
+    unit: float,
+) -> None:
+    """Goals from the targets, the solver's answer, and the pose written; ``unit``: metres in a Blender unit."""
     count = len(live.rig.skeleton.effectors)
     effectors, root = live.targets[:count], live.targets[count]
     ends = rows[: count + 1].copy()
@@ -241,7 +251,7 @@ def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarr
         orientation_weights=live.turn_weights,
         phase=phase,
         task=task,
-        ground=(settings.ground - ob.matrix_world.translation.z) * metres(ob),
+        ground=(settings.ground - ob.matrix_world.translation.z) * unit,
     )
     solution = live.session.solve(live.goals, STEPS, settings.limits, free)
     quaternions, place = solution.quaternions, solution.root_pos
@@ -256,7 +266,7 @@ def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarr
         place = live.base_root + settings.strength * (place - live.base_root)
     live.solution, live.shown, live.shown_root = solution, quaternions, place
     mask = live_pose.selected(ob, live.rig) if settings.selected_only else None
-    if _unmoved(live, ob, ends, settings):
+    if _unmoved(live, ob, ends, settings, unit):
         # what the solver says is the base pose too, but for roundings: those of undo and back must not show
         quaternions, place = rotations.quaternion_from_axis_angle(live.base_rot), live.base_root
         live.shown, live.shown_root = quaternions, place
@@ -269,15 +279,15 @@ def _solve(live: Live, ob: Any, settings: Any, rows: np.ndarray, world: np.ndarr
     live_targets.colour(live)
 
 
-def _unmoved(live: Live, ob: bpy.types.Object, ends: np.ndarray, settings: Any) -> bool:
+def _unmoved(live: Live, ob: bpy.types.Object, ends: np.ndarray, settings: Any, unit: float) -> bool:
     """Whether all targets that are on stand where the base pose has them."""
-    if settings.motion == "MANUAL" or settings.limits or any(t.use for t in live.targets[len(live.base_rows) :]):
-        return False
-    on = [row for row, target in enumerate(live.targets[: len(live.base_rows)]) if target.use and target.name]
-    rounding = 4e-7 * ob.matrix_world.translation.length * metres(ob)  # of float32 places far from the world's origin
+    rounding = 4e-7 * ob.matrix_world.translation.length * unit  # of float32 places far from the world's origin
     far = UNMOVED * live.rig.skeleton.leg_length + rounding
-    now, base = ends.tolist(), live.base_rows.tolist()
-    return all(not live_targets.differs(now[row], base[row], far, UNMOVED) for row in on)
+    for target, now, base in zip(live.targets, ends.tolist(), live.base_rows.tolist(), strict=False):
+        if target.use and target.name and live_targets.differs(now, base, far, UNMOVED):
+            return False
+    hinted = any(target.use for target in live.targets[len(live.base_rows) :])
+    return not (hinted or settings.limits or settings.motion == "MANUAL")
 
 
 def _between(a: np.ndarray, b: np.ndarray, share: float, turn_share: float) -> np.ndarray:
