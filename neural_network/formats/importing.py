@@ -411,44 +411,54 @@ def import_file(path: Path, options: Options, part: Path) -> Row:
     return row
 
 
-def _converted(path: Path, clip: Clip, options: Options) -> tuple[Row, dict[str, np.ndarray]]:
-    """The row of one file, and its clips as the members of a part."""
-    warnings = list(clip.warnings)
-    parts: list[Clip] = []
+def pieces_of(path: Path, clip: Clip, options: Options) -> tuple[list[Clip], list[cleaning.Findings], list[str]]:
+    """A clip's figures, cleaned and cut where ``options`` say so; what was found in each figure; and warnings."""
+    pieces: list[Clip] = []
     found: list[cleaning.Findings] = []
     for figure in figures(cleaning.cut(clip, min(options.skip, clip.frames), clip.frames)):
         if options.clean:
-            pieces, findings = cleaning.clean(figure)
+            own, findings = cleaning.clean(figure)
         else:
-            pieces = [figure] if figure.frames else []
-            findings = cleaning.measured(figure, pieces)
-        parts += pieces
+            own = [figure] if figure.frames else []
+            findings = cleaning.measured(figure, own)
+        pieces += own
         found.append(findings)
-        warnings += [f"{path.name}: {doubt}" for doubt in findings.doubts]
+    return pieces, found, [*clip.warnings, *(f"{path.name}: {doubt}" for f in found for doubt in f.doubts)]
+
+
+def smoothed(path: Path, piece: Clip, options: Options) -> tuple[Clip, list[str]]:
+    """A piece low-passed and resampled as ``options`` say, and warnings."""
+    warnings = []
+    if options.low_pass is not None and piece.frames >= 4:
+        if options.low_pass < piece.fps / 2:
+            piece = cleaning.low_pass(piece, options.low_pass)
+        else:
+            warnings.append(f"{path.name}: {piece.fps:g} frames a second are too few to low-pass, left as it is")
+    return (piece if options.fps is None else cleaning.resample(piece, options.fps)), warnings
+
+
+def _converted(path: Path, clip: Clip, options: Options) -> tuple[Row, dict[str, np.ndarray]]:
+    """The row of one file, and its clips as the members of a part."""
+    pieces, found, warnings = pieces_of(path, clip, options)
     arrays: dict[str, np.ndarray] = {}
     names, contact, kept, joints = [], [], 0, len(clip.names)
     sure = DOUBTFUL_AXIS not in " ".join(clip.warnings)
     notes = Notes(path.name)
-    for n, piece in enumerate(parts):
-        if options.low_pass is not None and piece.frames >= 4:
-            if options.low_pass < piece.fps / 2:
-                piece = cleaning.low_pass(piece, options.low_pass)
-            else:
-                warnings.append(f"{path.name}: {piece.fps:g} frames a second are too few to low-pass, left as it is")
-        if options.fps is not None:
-            piece = cleaning.resample(piece, options.fps)
+    for n, piece in enumerate(pieces):
+        piece, doubts = smoothed(path, piece, options)
+        warnings += doubts
         if options.rig == "reference":
-            rig, rot, root_pos = retarget.to_reference(piece, _given_roles(piece, options))
+            rig, rot, root_pos = retarget.to_reference(piece, given_roles(piece, options))
             poses = dataset.make(rig, rot, root_pos, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps)
             about: dict[str, Any] = {}
             arrays |= {f"turns{n}": poses.rot, f"root_pos{n}": poses.root_pos}
         else:
-            own = own_poses(piece, _given_roles(piece, options))
+            own = own_poses(piece, given_roles(piece, options))
             short = tuple(name.rsplit(":", 1)[-1].strip() for name in own.names)
             if options.strip_prefix and all(short) and len(set(short)) == len(short):
                 own = renamed(own, short)
             for note in own.notes:
-                notes.add(note, piece.name if len(parts) > 1 else "")
+                notes.add(note, piece.name if len(pieces) > 1 else "")
             poses = _pose_set(
                 own_skeleton(own, piece.up_axis, piece.unit), own, piece.up_axis, piece.unit, "", piece.fps
             )
@@ -525,7 +535,8 @@ def run(
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _given_roles(clip: Clip, options: Options) -> Roles | None:
+def given_roles(clip: Clip, options: Options) -> Roles | None:
+    """The roles that ``options`` give, by name; None where they are left to be found."""
     return named_roles(dict(options.roles), clip.names) if options.roles else None
 
 
@@ -672,21 +683,29 @@ def _write_all(
     known: dict[str, OwnPoses] = {}
     pieces = [piece for part, path, clips in kept for piece in _pieces(part, path, clips, known)]
     groups = [pieces] if options.rig == "reference" else _by_skeleton(pieces)
-    taken: set[str] = set()
-    for group in groups:
-        path = output
-        if len(groups) > 1:
-            safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in group[0].name)
-            number, label = 1, safe
-            while label.lower() in taken:
-                number += 1
-                label = f"{safe}-{number}"
-            taken.add(label.lower())
-            path = output.with_name(f"{output.stem}-{label}{output.suffix}")
+    paths = outputs(output, [group[0].name for group in groups])
+    for path, group in zip(paths, groups, strict=True):
         own = group[0].own
         rig = reference() if own is None else own_skeleton(own, group[0].up_axis, group[0].unit)
         frames, clips = _write(path, folder, group, rig, options)
         yield Written(str(path), rig.count, clips, frames, group[0].name, sum(piece.outvoted for piece in group))
+
+
+def outputs(output: Path, names: Sequence[str]) -> list[Path]:
+    """Where several skeletons go, named by their first clips: ``output`` itself for a single one, else one file each beside it."""
+    if len(names) == 1:
+        return [output]
+    out: list[Path] = []
+    taken: set[str] = set()
+    for name in names:
+        safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)
+        number, label = 1, safe
+        while label.lower() in taken:
+            number += 1
+            label = f"{safe}-{number}"
+        taken.add(label.lower())
+        out.append(output.with_name(f"{output.stem}-{label}{output.suffix}"))
+    return out
 
 
 def _pieces(part: Path, path: str, clips: int, known: dict[str, OwnPoses]) -> Iterator[_Piece]:
@@ -767,7 +786,7 @@ def _write(path: Path, folder: Path, pieces: Sequence[_Piece], rig: Skeleton, op
     Until it is whole it stands in ``folder``, so that a killed run leaves nothing beside the output.
     """
     partners = mirrored_bones(rig) if options.mirror else None
-    names = _unique([(piece.name, piece.source) for piece in pieces])
+    names = unique_names([(piece.name, piece.source) for piece in pieces])
     lengths = [piece.frames for piece in pieces]
     fps = [piece.fps for piece in pieces]
     if partners is not None:
@@ -835,7 +854,7 @@ def _most(weighed: Sequence[tuple[Any, int]]) -> Any:
     return max(weight, key=lambda value: weight[value])
 
 
-def _unique(named: Sequence[tuple[str, str]]) -> list[str]:
+def unique_names(named: Sequence[tuple[str, str]]) -> list[str]:
     """Clip names, with the folder in front where two are equal, and a number where that does not help."""
     names = [name for name, _ in named]
     often = {name for name in names if names.count(name) > 1}
