@@ -486,8 +486,8 @@ def _survey(data: bytes, skeleton: AsfSkeleton, notes: Notes) -> _Kind:
     previous, jumps, frames = None, 0, 0
     named: set[str] = set()
     unknown: set[str] = set()
-    for number, head, words in _motion_lines(data):
-        if (frame := _frame_number(head, words)) is not None:
+    for number, head, words, frame in _motion_lines(data):
+        if frame is not None:
             frames += 1
             jumps += previous is not None and frame != previous + 1
             previous = frame
@@ -525,33 +525,35 @@ def _survey(data: bytes, skeleton: AsfSkeleton, notes: Notes) -> _Kind:
     return _Kind(frames, degrees, rate, frozenset(named))
 
 
-def _motion_lines(data: bytes) -> Iterator[tuple[int, str, list[bytes]]]:
-    """Line number, first word and the first words of every line that holds some, comments left out.
+def _motion_lines(data: bytes) -> Iterator[tuple[int, str, list[bytes], int | None]]:
+    """Line number, first word, first words, and the frame's number where it is one, of every line; comments left out.
 
-    A line of numbers goes on with the bone of the line before, unless it is a frame's number.
+    A line of numbers goes on with the bone of the line before.
     """
-    number, head, words = 0, "", list[bytes]()
-    for line, first, more in _plain_lines(data):
-        if head and first[:1] in "+-.0123456789" and _frame_number(first, more) is None and head[:1] not in ":":
-            words = [*words, *more][: _WORDS + 1]
+    before: tuple[int, str, list[bytes], int | None] | None = None
+    for number, head, words in _plain_lines(data):
+        frame = _frame_number(head, words) if len(words) < 3 else None
+        if frame is None and head[0] in "+-.0123456789" and before and before[3] is None and before[1][0] != ":":
+            before = (*before[:2], [*before[2], *words][: _WORDS + 1], None)
             continue
-        if head:
-            yield number, head, words
-        number, head, words = line, first, more
-    if head:
-        yield number, head, words
+        if before:
+            yield before
+        before = (number, head, words, frame)
+    if before:
+        yield before
 
 
 def _plain_lines(data: bytes) -> Iterator[tuple[int, str, list[bytes]]]:
     for number, found in enumerate(re.finditer(rb"[^\n]*\n|[^\n]+", data), 1):
-        words = found.group().split(b"#", 1)[0].split(None, _WORDS)[: _WORDS + 1]
+        line = found.group()
+        words = (line.split(b"#", 1)[0] if b"#" in line else line).split(None, _WORDS)[: _WORDS + 1]
         if words:
             head = words[0][:1000]
             yield number, head.decode("latin-1") if head.isascii() else decode(head), words
 
 
 def _frame_number(head: str, words: list[bytes]) -> int | None:
-    if len(words) == 1 and re.fullmatch(r"-?[0-9]+(?:\.0*)?", head):
+    if len(words) == 1 and ((head.isdecimal() and head.isascii()) or re.fullmatch(r"-?[0-9]+(?:\.0*)?", head)):
         return int(float(head)) if len(head) < 15 else -1
     if len(words) == 2 and head.lower() in ("frame", "frame:", ":frame", "frame#") and words[1].isdigit():
         return int(words[1][:15])
@@ -590,8 +592,8 @@ def _blocks(
     most = max(1, min(_AT_ONCE, (1 << 15) // max(width, 1)))
     begun = False
     wrong = complete = 0
-    for number, head, words in _motion_lines(data):
-        if _frame_number(head, words) is not None:
+    for number, head, words, frame in _motion_lines(data):
+        if frame is not None:
             if begun:
                 values.extend(row)
                 lines.append(len(seen))
@@ -611,15 +613,15 @@ def _blocks(
             found = [found[k] for k in turns]
             notes.add(f"three numbers for {length} degrees of freedom; taken as rx ry rz", f"bone {short(name)}")
         numbers = [parse_number(word) for word in found]
-        place = f"line {number}, bone {short(name)}"
         if name in seen:
-            notes.add("named twice in one frame; the first was taken", place)
+            notes.add("named twice in one frame; the first was taken", f"line {number}, bone {short(name)}")
         elif len(numbers) != length or None in numbers:
             wrong += 1
             got = b" ".join(given)[:60].decode("latin-1")
-            notes.add(f"expected {length} numbers, got {short(got, 40)!r}; filled in", place)
+            what = f"expected {length} numbers, got {short(got, 40)!r}; filled in"
+            notes.add(what, f"line {number}, bone {short(name)}")
         else:
-            row[start : start + length] = array("d", [n if n is not None else np.nan for n in numbers])
+            row[start : start + length] = array("d", [n for n in numbers if n is not None])
             complete += 1
         seen.add(name)
         if wrong > 200 and wrong > complete:
@@ -655,8 +657,8 @@ def _repaired(bad: np.ndarray, lost: np.ndarray, names: tuple[str, ...], notes: 
 
 def _split(words: list[bytes], length: int) -> list[bytes]:
     """Words of a bone's line; glued numbers (1.5-2.3) are taken apart and decimal commas read where that fits."""
-    if len(words) == length and not any(b"," in word for word in words):
-        return words
     if len(words) == length:
+        if b"," not in b"".join(words):
+            return words
         return [word.replace(b",", b".") for word in words]
     return re.sub(rb"(?<=[\d.])([-+])", rb" \1", b" ".join(words)[:1000]).split()

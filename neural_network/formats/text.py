@@ -161,11 +161,12 @@ def decode(header: bytes) -> str:
 def parse_number(word: str | bytes) -> float | None:
     """A word as a float, Fortran's D exponents too; None where it is no number."""
     try:
-        return (
-            float(word) if b"_" not in (word if isinstance(word, bytes) else word.encode("utf-8", "replace")) else None
-        )
+        value = float(word)
     except ValueError:
         pass
+    else:
+        if (b"_" if isinstance(word, bytes) else "_") not in word:  # type: ignore[operator]
+            return value
     text = word if isinstance(word, str) else word.decode("latin-1")
     if re.fullmatch(_NUMBER, text):
         return float(re.sub(r"[dD]", "e", text))
