@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from neural_network.formats import bvh, retarget
+from neural_network.formats.bone_tree import ancestors
 from neural_network.formats.clip import Clip
 from neural_network.forward_kinematics import armature_matrices
 from neural_network.reference_rig import reference
@@ -82,7 +83,7 @@ def measure(clip: Clip, target: Skeleton, bones: dict[str, int]) -> Figures:
     body = retarget.skeleton_body(target, bones)
     moved = retarget.Motion(matrices[..., :3, :3] @ np.swapaxes(rest, -1, -2), matrices[..., :3, 3], clip.fps)
     return Figures(
-        penetration=max(0.0, -lowest(body, moved, skeleton_floor(body))),
+        penetration=max(0.0, -lowest(body, moved, skeleton_floor(body)), -lowest_hand(body, moved)),
         skate=skate(body, moved),
         source_skate=skate(source, motion),
         knees=wrong_way(body, moved, ("Thigh", "Shin", "Foot")),
@@ -100,6 +101,13 @@ def skeleton_floor(body: retarget.Body) -> dict[str, float]:
 def lowest(body: retarget.Body, motion: retarget.Motion, rest: dict[str, float]) -> float:
     """The lowest that an ankle or toe comes [m], measured from its own rest height above z = 0."""
     return min(float((motion.heads[:, body.bones[r], 2] - height).min()) for r, height in rest.items())
+
+
+def lowest_hand(body: retarget.Body, motion: retarget.Motion) -> float:
+    """The lowest that a hand or a bone on it comes [m]."""
+    hands = [body.bones[r] for r in ("LeftHand", "RightHand") if r in body.bones]
+    bones = [j for j in range(len(body.parents)) if j in hands or set(hands) & set(ancestors(body.parents, j))]
+    return float(motion.heads[:, bones, 2].min()) if bones else 0.0
 
 
 def skate(body: retarget.Body, motion: retarget.Motion) -> float:
@@ -214,7 +222,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for rig, (target, bones) in targets().items():
             found = measure(clip, target, bones)
             good = found.penetration <= PENETRATION and found.skate <= SKATE * found.source_skate
-            good = good and found.knees == 0 and found.wrist <= WRIST
+            good = good and found.knees == 0 and found.elbows == 0 and found.wrist <= WRIST
             failed += not good
             print(
                 f"{rig:28s}{what:9s}{found.penetration * 1e3:9.1f} mm{found.skate * 1e3:8.0f}{found.source_skate * 1e3:8.0f}"

@@ -282,3 +282,26 @@ def test_the_reference_in_its_own_lengths_is_the_reference() -> None:
     assert np.allclose(
         *lengths, atol=1e-9
     )  # places differ a little: its rest limbs are not quite straight, a T-pose's are
+
+
+def test_long_arms_on_short_legs_do_not_reach_through_the_floor() -> None:
+    rig = RIGS["mixamo"]
+    clip = walk(rig)
+    bones = true_bones(rig)
+    turned_down = clip.rotations.copy()
+    turned_down[:, bones["Spine"]] = quaternion_from_matrix(matrix_from_axis_angle(np.radians([80.0, 0, 0])))
+    hang = matrix_from_axis_angle(np.radians([-64.0, 0, 0]))
+    for side in ("Left", "Right"):
+        arm = turned_down[:, bones[side + "Arm"]]
+        turned_down[:, bones[side + "Arm"]] = quaternion_from_matrix(hang @ matrix_from_quaternion(arm))
+    stooped = replace(clip, rotations=turned_down)
+    body, motion = retarget.clip_motion(stooped, retarget.clip_roles(stooped))
+    assert motion.heads[:, [body.bones[s + "Hand"] for s in ("Left", "Right")], 2].min() > 0
+    small = proportioned(RIGS["stylised, few bones"], legs=0.35, arms=1.2)
+    target, own = skeleton(small), true_bones(small)
+    heads = heads_of(target, *retarget.retarget(stooped, target, own))
+    hands = heads[:, [own["LeftHand"], own["RightHand"]]]
+    assert hands[..., 2].min() > -1e-6
+    unbent = np.linalg.norm(heads[:, own["LeftHand"]] - heads[:, own["LeftForeArm"]], axis=-1)
+    assert np.ptp(unbent) < 1e-9  # bones keep their lengths
+    assert measure(stooped, target, own).elbows == 0

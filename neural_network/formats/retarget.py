@@ -11,7 +11,7 @@ Frames here are armature axes throughout: metres, Z up.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -556,7 +556,9 @@ def _place(
         stands = _grounded(source, motion, side)
         goal = goal + _pins(target, turned, side, goal, soles, stands, motion.fps, scale)
         goal[:, 2] += np.maximum(0, -_sole_height(target, turned, side, goal, soles))
-        _solve_leg(target, turned, heads, side, goal, since_t[side + "Thigh"])
+        hinge = since_t[side + "Thigh"] @ np.array([1.0, 0, 0])
+        _solve_limb(target, turned, heads, [target.bones[side + p] for p in ("Thigh", "Shin", "Foot")], goal, hinge)
+        _lift_hand(source, motion, target, turned, heads, side, scale, float(floor), since_t)
     heads = _heads(target, turned) + (heads - _heads(target, turned))[:, [thighs[0]]]
     return turned, heads
 
@@ -671,20 +673,57 @@ def _pins(
     return wanted
 
 
-def _solve_leg(
-    body: Body, turned: np.ndarray, heads: np.ndarray, side: str, goal: np.ndarray, thigh_since_t: np.ndarray
+def _lift_hand(
+    source: Body,
+    motion: Motion,
+    target: Body,
+    turned: np.ndarray,
+    heads: np.ndarray,
+    side: str,
+    scale: float,
+    floor: float,
+    since_t: Mapping[str, np.ndarray],
 ) -> None:
-    """Bend and swing one leg, in place, so that its ankle is at ``goal`` (F, 3); the foot keeps its rotation.
+    """Keep a hand and its fingers above the floor, in place, where the source's wrist is: long arms on short legs reach through it.
 
-    Two bones: the knee angle by the law of cosines about the leg's own bending axis, then the shortest swing.
+    ``heads`` (F, J, 3) are those of the target on the floor z = 0, ``floor`` what was taken off the source's scaled heights.
     """
-    thigh, shin, foot = (body.bones[side + p] for p in ("Thigh", "Shin", "Foot"))
+    parts = [side + p for p in ("Arm", "ForeArm", "Hand")]
+    if not all(part in body.bones for part in parts for body in (source, target)):
+        return
+    arm, forearm, hand = (target.bones[part] for part in parts)
+    near = 1.5 * float(np.linalg.norm(target.heads[hand] - target.heads[forearm]))  # props reach further
+    points = [heads[:, hand]]
+    for j in (hand, *_descendants(target.parents, hand)):
+        for end in (target.heads[j], target.tails[j]):
+            if np.linalg.norm(end - target.heads[hand]) < near:
+                head = heads[:, j] + turned[:, j] @ (end - target.heads[j])
+                points.append(head)
+    low = np.min([point[:, 2] for point in points], axis=0)
+    deepest = np.minimum(0, scale * motion.heads[:, source.bones[parts[2]], 2] - floor)
+    lift = np.maximum(0, deepest - low)
+    if not lift.any():
+        return
+    hinge = since_t[parts[0]] @ np.array([0, 0, -1.0 if side == "Left" else 1.0])
+    solved = turned.copy()
+    _solve_limb(target, solved, heads, [arm, forearm, hand], heads[:, hand] + lift[:, None] * UP, hinge)
+    turned[lift > 0] = solved[lift > 0]
+
+
+def _solve_limb(
+    body: Body, turned: np.ndarray, heads: np.ndarray, bones: Sequence[int], goal: np.ndarray, hinge: np.ndarray
+) -> None:
+    """Bend and swing one limb (upper, lower, end), in place, so that its end is at ``goal`` (F, 3); the end keeps its rotation.
+
+    Two bones: the joint's angle by the law of cosines about the limb's own bending axis, which lies on the side of ``hinge``
+    (F, 3), then the shortest swing.
+    """
+    thigh, shin, foot = bones
     hip = heads[:, thigh]
     upper = turned[:, thigh] @ (body.heads[shin] - body.heads[thigh])
     lower = turned[:, shin] @ (body.heads[foot] - body.heads[shin])
     a, b = np.linalg.norm(upper, axis=-1), np.linalg.norm(lower, axis=-1)
     wanted = np.clip(np.linalg.norm(goal - hip, axis=-1), np.abs(a - b) * 1.01 + 1e-6, (a + b) * STRAIGHT)
-    hinge = thigh_since_t @ np.array([1.0, 0, 0])
     axis = np.cross(upper / a[:, None], lower / b[:, None])
     axis = _unit(np.where(np.einsum("fa,fa->f", axis, hinge)[:, None] < 0, 0, axis) + 0.05 * hinge)
     axis = _unit(axis - np.einsum("fa,fa->f", axis, upper)[:, None] * upper / (a * a)[:, None])
@@ -694,8 +733,7 @@ def _solve_leg(
     lower_now = b[:, None] * (np.cos(bend)[:, None] * upper / a[:, None] + np.sin(bend)[:, None] * across)
     bent = rotation_between(lower, lower_now)
     swing = rotation_between(upper + lower_now, goal - hip)
-    old_foot = turned[:, foot].copy()
-    before_thigh, before_shin = turned[:, thigh].copy(), turned[:, shin].copy()
+    before_thigh = turned[:, thigh].copy()
     keep = [j for j in range(len(body.parents)) if j in (foot, *_descendants(body.parents, foot))]
     for j in _descendants(body.parents, thigh):
         if j in keep:
@@ -703,7 +741,6 @@ def _solve_leg(
         under_shin = j == shin or shin in ancestors(body.parents, j)
         turned[:, j] = swing @ (bent if under_shin else np.eye(3)) @ turned[:, j]
     turned[:, thigh] = swing @ before_thigh
-    assert before_shin.shape == old_foot.shape
 
 
 # ---- small tools ----------------------------------------------------------------------------------------------------

@@ -12,62 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import REPO
+from creature_rigs import animate, put
 
-from benchmarks.creatures import CREATURES, Creature, action, body_of, rest
+from benchmarks.creatures import CREATURES, Creature, action, body_of
 from neural_network import dataset
 
 from .conftest import wing
 from .test_words import says
 
 SHARE = 0.02  # of the body's length: the error that a creature's effectors may have on motion held out
-
-
-def put(creature: Creature, name: str = "Creature") -> Any:
-    """An armature object with all bones of a creature, active, and actions that move it."""
-    import bpy
-
-    armature = bpy.data.armatures.new(name)
-    ob = bpy.data.objects.new(name, armature)
-    bpy.context.collection.objects.link(ob)
-    bpy.context.view_layer.objects.active = ob
-    bpy.ops.object.mode_set(mode="EDIT")
-    for bone, parent, seat in zip(creature.names, creature.parents, rest(creature), strict=True):
-        made = armature.edit_bones.new(bone)
-        made.head, made.tail = seat[:3, 3].tolist(), (seat[:3, 3] + 0.05 * seat[:3, 1]).tolist()
-        made.align_roll(seat[:3, 2].tolist())
-        if parent >= 0:
-            made.parent = armature.edit_bones[creature.names[parent]]
-    bpy.ops.object.mode_set(mode="OBJECT")
-    return ob
-
-
-def animate(ob: Any, creature: Creature, clips: tuple[str, ...]) -> None:
-    """Key the creature's actions on its bones, those of the body alone."""
-    import bpy
-
-    from neural_network.rotations import quaternion_from_axis_angle
-
-    rig = body_of(creature)
-    actions = wing("blender.actions")
-    ob.animation_data_create()
-    for clip in clips:
-        rot, root = action(rig, clip, 1)
-        made, slot = actions.new(clip, ob.name)
-        made.use_fake_user = True
-        frames = np.arange(1, len(rot) + 1, dtype=np.float32)
-        turns = quaternion_from_axis_angle(rot)
-        places = (root - rig.rest_arm[0, :3, 3]) @ rig.rest_arm[0, :3, :3]
-        for j, bone in enumerate(rig.names):
-            path = f'pose.bones["{bpy.utils.escape_identifier(bone)}"].'
-            values = [(path + "rotation_quaternion", c, turns[:, j, c]) for c in range(4)]
-            values += [(path + "location", c, places[:, c]) for c in range(3)] if j == 0 else []
-            for data_path, component, keys in values:
-                curve = actions.new_curve(made, slot, data_path, component, bone)
-                curve.keyframe_points.add(len(frames))
-                curve.keyframe_points.foreach_set("co", np.stack([frames, keys], axis=1).astype(np.float32).ravel())
-                curve.update()
-        actions.assign(ob.animation_data, made, slot)
-    bpy.context.scene.render.fps = 24
 
 
 def train(path: Path, weights: Path, epochs: int) -> str:
@@ -126,7 +79,7 @@ def held_out_error(card: dict[str, Any]) -> float:
 def test_a_dog_is_proposed_learned_and_dragged_by_a_paw(empty: ModuleType) -> None:
     dog = CREATURES["dog"]
     ob = put(dog, "Dog")
-    animate(ob, dog, ("walk", "run", "look around"))
+    animate(ob, dog, ("walk", "run", "look around"), wing("blender.actions"))
     assert empty.ops.neural_ik.ends_propose() == {"FINISHED"}
     own = ob.neural_ik_ends
     assert set(own.effectors.split("\n")) == set(dog.effectors)
@@ -161,7 +114,7 @@ def test_the_bird_flies_through_the_whole_journey(empty: ModuleType, mocap: Path
 def test_every_creature_is_extracted_without_a_question(empty: ModuleType, name: str) -> None:
     creature = CREATURES[name]
     ob = put(creature)
-    animate(ob, creature, ("walk",))
+    animate(ob, creature, ("walk",), wing("blender.actions"))
     assert empty.ops.neural_ik.extract_data() == {"FINISHED"}
     poses = wing("blender.memory").memory.poses
     assert {poses.skeleton.names[e] for e in poses.skeleton.effectors} == set(creature.effectors)
@@ -176,7 +129,7 @@ def test_every_creature_is_extracted_without_a_question(empty: ModuleType, name:
 def test_effectors_are_picked_added_removed_and_cleared(empty: ModuleType, tmp_path: Path) -> None:
     dog = CREATURES["dog"]
     ob = put(dog)
-    animate(ob, dog, ("walk",))
+    animate(ob, dog, ("walk",), wing("blender.actions"))
     own = ob.neural_ik_ends
     own.pick = "nose"
     own.pick = "tail3"
@@ -204,7 +157,7 @@ def test_effectors_are_picked_added_removed_and_cleared(empty: ModuleType, tmp_p
 
 def test_picks_that_cannot_work_are_named(empty: ModuleType) -> None:
     ob = put(CREATURES["dog"])
-    animate(ob, CREATURES["dog"], ("walk",))
+    animate(ob, CREATURES["dog"], ("walk",), wing("blender.actions"))
     own = ob.neural_ik_ends
     extract = empty.ops.neural_ik.extract_data
     own.effectors = "nose\nwing"

@@ -15,6 +15,7 @@ import bpy
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # Blender runs this file as a script
 
+import creature_scenarios
 import drive
 import live_scenarios
 import role_scenarios
@@ -235,5 +236,15 @@ def roles() -> Steps:
     return role_scenarios.roles(install, Path(OUT))
 
 
-SCENARIOS = {f.__name__: f for f in (newcomer, interrupted, closing, dragging, roles)}
+def quadruped() -> Steps:
+    """A dog from its actions to a paw in the hand."""
+    return creature_scenarios.quadruped(install, Path(OUT))
+
+
+def flying() -> Steps:
+    """The bird likewise."""
+    return creature_scenarios.flying(install, Path(OUT))
+
+
+SCENARIOS = {f.__name__: f for f in (newcomer, interrupted, closing, dragging, roles, quadruped, flying)}
 drive.run(SCENARIOS[NAME]())

@@ -44,3 +44,7 @@ def test_a_hand_is_dragged_and_every_way_back_works(zip_path: Path, tmp_path: Pa
 
 def test_roles_are_found_coloured_and_picked_by_the_mouse(zip_path: Path, tmp_path: Path) -> None:
     held("roles", zip_path, tmp_path)
+
+
+def test_a_dog_is_learned_and_dragged(zip_path: Path, tmp_path: Path) -> None:
+    held("quadruped", zip_path, tmp_path)
