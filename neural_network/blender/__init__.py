@@ -16,6 +16,7 @@ def register(package: str) -> None:
         live_panel,
         live_properties,
         memory,
+        mocap_operators,
         operators,
         panel,
         properties,
@@ -28,7 +29,17 @@ def register(package: str) -> None:
     )
 
     memory.start(package)
-    for module in (properties, live_properties, curve, operators, live_operators, panel, live_panel, teach_panel):
+    for module in (
+        properties,
+        live_properties,
+        curve,
+        operators,
+        mocap_operators,
+        live_operators,
+        panel,
+        live_panel,
+        teach_panel,
+    ):
         module.register()
     for module in (role_properties, role_operators, role_panel, role_overlay, ends, ends_panel):
         module.register()
@@ -49,6 +60,7 @@ def unregister() -> None:
         live_panel,
         live_properties,
         memory,
+        mocap_operators,
         operators,
         panel,
         properties,
@@ -65,6 +77,16 @@ def unregister() -> None:
     live_ik.unregister()
     for module in (ends_panel, ends, role_overlay, role_panel, role_operators, role_properties):
         module.unregister()
-    for module in (teach_panel, live_panel, panel, live_operators, operators, curve, live_properties, properties):
+    for module in (
+        teach_panel,
+        live_panel,
+        panel,
+        live_operators,
+        mocap_operators,
+        operators,
+        curve,
+        live_properties,
+        properties,
+    ):
         module.unregister()
     memory.forget()

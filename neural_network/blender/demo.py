@@ -13,6 +13,7 @@ from ..dataset import PoseSet
 from ..reference_rig import reference, rest_orientation
 from ..skeleton import Skeleton
 from . import actions as blender_actions
+from . import armature
 from .data import FPS_KEY
 
 NAME = "Neural IK Demo"
@@ -53,7 +54,7 @@ def add(context: bpy.types.Context, poses: PoseSet | None) -> bpy.types.Object:
     skeleton = reference()
     if poses is not None:
         skeleton.require_same(poses.skeleton, "the clips")
-    rig = _armature(context, skeleton)
+    rig = armature.add(context, NAME, skeleton, _tails(skeleton))
     _body(context, rig, skeleton)
     made = [_action(rig, skeleton, poses, clip) for clip in range(len(poses.clip_names))] if poses is not None else []
     data = rig.animation_data_create()
@@ -63,34 +64,6 @@ def add(context: bpy.types.Context, poses: PoseSet | None) -> bpy.types.Object:
         span: Any = walk[0].frame_range
         context.scene.frame_start, context.scene.frame_end = int(span[0]), int(span[1])
         context.scene.frame_set(context.scene.frame_start)
-    return rig
-
-
-def _armature(context: bpy.types.Context, skeleton: Skeleton) -> bpy.types.Object:
-    armature = bpy.data.armatures.new(NAME)
-    armature.display_type = "STICK"
-    rig = bpy.data.objects.new(NAME, armature)
-    context.collection.objects.link(rig)
-    rig.show_in_front = True
-    if context.mode != "OBJECT":
-        bpy.ops.object.mode_set(mode="OBJECT")
-    for other in context.selected_objects:
-        other.select_set(False)
-    context.view_layer.objects.active = rig
-    rig.select_set(True)
-    bpy.ops.object.mode_set(mode="EDIT")
-    try:
-        for name, parent, rest, tail in zip(
-            skeleton.names, skeleton.parents, skeleton.rest_arm, _tails(skeleton), strict=True
-        ):
-            bone = armature.edit_bones.new(name)
-            bone.head = (rest[0, 3], rest[1, 3], rest[2, 3])
-            bone.tail = (tail[0], tail[1], tail[2])
-            bone.align_roll(rest[:3, 2].tolist())
-            if parent >= 0:
-                bone.parent = armature.edit_bones[skeleton.names[parent]]
-    finally:
-        bpy.ops.object.mode_set(mode="OBJECT")
     return rig
 
 
@@ -178,16 +151,8 @@ def _action(rig: bpy.types.Object, skeleton: Skeleton, poses: PoseSet, clip: int
         path = f'pose.bones["{bpy.utils.escape_identifier(name)}"].'
         for component in range(4):
             curve = blender_actions.new_curve(action, slot, path + "rotation_quaternion", component, name)
-            _key(curve, frames, quaternions[:, j, component])
+            blender_actions.key(curve, frames, quaternions[:, j, component])
         for component in range(3 if j == 0 else 0):
             curve = blender_actions.new_curve(action, slot, path + "location", component, name)
-            _key(curve, frames, locations[:, component])
+            blender_actions.key(curve, frames, locations[:, component])
     return action, slot
-
-
-def _key(curve: bpy.types.FCurve, frames: np.ndarray, values: np.ndarray) -> None:
-    """A linear key on every frame."""
-    curve.keyframe_points.add(len(frames))
-    curve.keyframe_points.foreach_set("co", np.stack([frames, values], axis=1).astype(np.float32).ravel())
-    curve.keyframe_points.foreach_set("interpolation", np.ones(len(frames), np.uint8))  # LINEAR
-    curve.update()

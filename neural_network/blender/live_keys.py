@@ -55,7 +55,7 @@ def key(context: bpy.types.Context, ob: bpy.types.Object, rig: Rig, mask: np.nda
     rooted = live_controls.with_place(rig)
     for bone in _chosen(rig, mask):
         pb = ob.pose.bones[bone]
-        channels = [live_rig.rotation_channel(pb.rotation_mode)] if "rotation" in kinds or there is not None else []
+        channels = [runtime.rotation_channel(pb.rotation_mode)] if "rotation" in kinds or there is not None else []
         if "location" in kinds or (bone in rooted and ("root" in kinds or there is not None)):
             channels.append("location")
         if "scale" in kinds:
@@ -212,9 +212,9 @@ def _write(ob: Any, live: Live, frames: np.ndarray, rows: np.ndarray, places: np
     rooted = live_controls.with_place(live.rig)
     for bone in _chosen(live.rig, mask):
         name, mode = live.rig.bones[bone], live.rig.modes[bone]
-        values = _in_mode(rotations.continuous_quaternions(rows[:, bone : bone + 1])[:, 0], mode)
+        values = runtime.in_mode(rotations.continuous_quaternions(rows[:, bone : bone + 1])[:, 0], mode)
         path = f'pose.bones["{bpy.utils.escape_identifier(name)}"].'
-        _replace(action, slot, path + live_rig.rotation_channel(mode), values, frames, name)
+        _replace(action, slot, path + runtime.rotation_channel(mode), values, frames, name)
         if bone in rooted:
             _replace(action, slot, path + "location", places[:, bone], frames, name)
     for name in live.rig.switches if isinstance(live.rig, ControlRig) else ():
@@ -224,21 +224,6 @@ def _write(ob: Any, live: Live, frames: np.ndarray, rows: np.ndarray, places: np
         _as_track(data, old, action, slot)
     else:
         blender_actions.assign(data, action, slot)
-
-
-def _in_mode(quaternions: np.ndarray, mode: Any) -> np.ndarray:
-    """(F, 4) quaternions as the channel of that rotation mode holds them, without jumps."""
-    from mathutils import Quaternion
-
-    if mode == "QUATERNION":
-        return quaternions
-    if mode == "AXIS_ANGLE":
-        found = [Quaternion(q).to_axis_angle() for q in quaternions.tolist()]
-        return np.array([(angle, *axis) for axis, angle in found])
-    out: list[Any] = []
-    for q in quaternions.tolist():
-        out.append(Quaternion(q).to_euler(mode, out[-1]) if out else Quaternion(q).to_euler(mode))
-    return np.array([tuple(euler) for euler in out])
 
 
 def _replace(action: Any, slot: Any, path: str, values: np.ndarray, frames: np.ndarray, group: str) -> None:

@@ -23,7 +23,6 @@ LIMBS = {  # effector: what its hint turns
     "LeftFoot": "knee",
     "RightFoot": "knee",
 }
-_ROTATIONS = {"QUATERNION": "rotation_quaternion", "AXIS_ANGLE": "rotation_axis_angle"}
 
 
 def fit(ob: bpy.types.Object, net: Network) -> Rig:
@@ -209,8 +208,3 @@ def own_quaternions(rig: Rig, channels: dict[str, np.ndarray], bones: list[int])
         elif mode != "QUATERNION":
             out[row] = np.array(Euler(channels["rotation_euler"].reshape(-1, 3)[bone].tolist(), mode).to_quaternion())
     return out
-
-
-def rotation_channel(mode: str) -> str:
-    """The channel that holds a bone's rotation in that mode."""
-    return _ROTATIONS.get(mode, "rotation_euler")

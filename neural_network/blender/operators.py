@@ -25,6 +25,13 @@ from .memory import Line
 REPORT = "Neural IK Tests"  # the text block
 
 
+def write_text(name: str, lines: list[str]) -> None:
+    """A report for people: into the text block of that name, and printed."""
+    block = bpy.data.texts.get(name) or bpy.data.texts.new(name)
+    block.from_string("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
 def no_character(context: bpy.types.Context) -> str:
     """Why no character can be worked with; empty where one can."""
     try:
@@ -145,9 +152,7 @@ class NEURAL_IK_OT_run_tests(jobs.Pumped, _Button, bpy.types.Operator):
         """Into the panel and the text block; tests that fail are an error, so that scripts notice."""
         keep = memory.memory
         lines = suite.text(result)
-        block = bpy.data.texts.get(REPORT) or bpy.data.texts.new(REPORT)
-        block.from_string("\n".join(lines) + "\n")
-        print("\n".join(lines))
+        write_text(REPORT, lines)
         keep.results = tuple(
             Line(f"{test['name']}: {suite.score_text(test)} ({test['threshold']:g})", test["passed"])
             for test in result["tests"]

@@ -45,6 +45,7 @@ class NEURAL_IK_PT_data(_Panel, bpy.types.Panel):
     def draw(self, context: bpy.types.Context) -> None:
         """Extract and save."""
         column = self.layout.column()
+        column.operator("neural_ik.import_mocap", icon="FILE_MOVIE")
         column.operator("neural_ik.extract_data", icon="ARMATURE_DATA")
         column.operator("neural_ik.save_data", icon="FILE_TICK")
         column.operator("neural_ik.add_demo_character", icon="OUTLINER_OB_ARMATURE")

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import bpy
 import numpy as np
 from mathutils import Matrix, Quaternion
@@ -82,8 +84,60 @@ def apply(ob: bpy.types.Object, rig: Rig, rot_local: np.ndarray, root_pos: np.nd
     ob.update_tag(refresh={"OBJECT", "DATA"})
 
 
-def _basis(ob: bpy.types.Object, rig: Rig, rot: np.ndarray, root_pos: np.ndarray) -> np.ndarray:
-    """(J, 4, 4) Blender's basis of each controlled bone that puts it where the pose wants it."""
+def channels(
+    ob: bpy.types.Object, rig: Rig, rot_local: np.ndarray, root_pos: np.ndarray
+) -> dict[tuple[int, str], np.ndarray]:
+    """A motion as keys hold it: (bone, channel) -> values (F, n), with all uncontrolled bones it depends on at rest.
+
+    rot_local (F, J, 3) [rad], root_pos (F, 3) [m, rig space]. What stands still at rest has one row.
+    """
+    if rig.simple:
+        turns = rotations.quaternion_from_axis_angle(np.asarray(rot_local, np.float64))
+        rest = rig.rest[rig.index[0]]
+        places = (root_pos @ rig.turn / rig.unit - rest[:3, 3]) @ rest[:3, :3]
+    else:
+        basis = np.array([_basis(ob, rig, r, p, True) for r, p in zip(rot_local, root_pos, strict=True)])
+        turns, places = rotations.quaternion_from_matrix(basis[..., :3, :3]), basis[:, 0, :3, 3]
+    turns = rotations.continuous_quaternions(turns)
+    out = {}
+    controlled = rig.index.tolist()
+    for bone in rig.needed:
+        mode = rig.modes[bone]
+        values = turns[:, controlled.index(bone)] if bone in controlled else np.array([[1.0, 0, 0, 0]])
+        out[bone, rotation_channel(mode)] = in_mode(values, mode)
+        if bone not in controlled:
+            out[bone, "location"] = np.zeros((1, 3))
+    if not rig.connected[controlled[0]]:
+        out[controlled[0], "location"] = places
+    return out
+
+
+_ROTATIONS = {"QUATERNION": "rotation_quaternion", "AXIS_ANGLE": "rotation_axis_angle"}
+
+
+def rotation_channel(mode: str) -> str:
+    """The channel that holds a bone's rotation in that mode."""
+    return _ROTATIONS.get(mode, "rotation_euler")
+
+
+def in_mode(quaternions: np.ndarray, mode: Any) -> np.ndarray:
+    """(F, 4) quaternions as the channel of that rotation mode holds them, without jumps."""
+    if mode == "QUATERNION":
+        return quaternions
+    if mode == "AXIS_ANGLE":
+        found = [Quaternion(q).to_axis_angle() for q in quaternions.tolist()]
+        return np.array([(angle, *axis) for axis, angle in found])
+    out: list[Any] = []
+    for q in quaternions.tolist():
+        out.append(Quaternion(q).to_euler(mode, out[-1]) if out else Quaternion(q).to_euler(mode))
+    return np.array([tuple(euler) for euler in out])
+
+
+def _basis(ob: bpy.types.Object, rig: Rig, rot: np.ndarray, root_pos: np.ndarray, rested: bool = False) -> np.ndarray:
+    """(J, 4, 4) Blender's basis of each controlled bone that puts it where the pose wants it.
+
+    Bones between them count as posed now, or as ``rested``.
+    """
     turns = rotations.matrix_from_axis_angle(rot)
     out = np.tile(np.eye(4), (len(turns), 1, 1))
     place = {bone: j for j, bone in enumerate(rig.index.tolist())}
@@ -92,7 +146,7 @@ def _basis(ob: bpy.types.Object, rig: Rig, rot: np.ndarray, root_pos: np.ndarray
         rest = rig.rest[rig.index[0]]
         out[0, :3, 3] = rest[:3, :3].T @ (rig.turn.T @ root_pos / rig.unit - rest[:3, 3])
         return out
-    # Walk down all bones that matter, in object space; what is not controlled counts as it is posed now.
+    # Walk down all bones that matter, in object space.
     posed: dict[int, np.ndarray] = {}
     wanted: dict[int, np.ndarray] = {}  # orientation of the controlled bones in rig space
     rest_arm = rig.skeleton.rest_arm[:, :3, :3]
@@ -100,7 +154,8 @@ def _basis(ob: bpy.types.Object, rig: Rig, rot: np.ndarray, root_pos: np.ndarray
         pb, parent = ob.pose.bones[bone], int(rig.parents[bone])
         j = place.get(bone)
         if j is None:
-            posed[bone] = _local_to_pose(pb, rig, bone, parent, posed, np.array(pb.matrix_basis), False)
+            own = np.eye(4) if rested else np.array(pb.matrix_basis)
+            posed[bone] = _local_to_pose(pb, rig, bone, parent, posed, own, False)
             continue
         above = int(rig.skeleton.parents[j])
         step = rest_arm[j] if above < 0 else wanted[above] @ rest_arm[above].T @ rest_arm[j]

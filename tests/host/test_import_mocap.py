@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Import Mocap: files onto a character as actions, into memory, or as armatures of their own; and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import HOST
+
+from benchmarks import rigs
+from neural_network.formats import bvh
+
+from .conftest import wing
+from .test_words import says
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two walks of two kinds of rigs, and two files that are none."""
+    out = tmp_path / "takes"
+    out.mkdir()
+    made = rigs.all_rigs()
+    for name, family in (("mixamo", "mixamo"), ("biped", "3ds max biped")):
+        bvh.write(out / f"{name}_walk.bvh", rigs.walk(made[family]))
+    (out / "broken.bvh").write_text("HIERARCHY\nROOT Hips\n{\n")
+    (out / "notes.txt").write_text("not motion")
+    return out
+
+
+def import_mocap(folder: Path, **more: Any) -> set[str]:
+    """As a script calls the button."""
+    import bpy
+
+    return set(bpy.ops.neural_ik.import_mocap(directory=str(folder), **more))
+
+
+def armature_heads(ob: Any, rig: Any) -> np.ndarray:
+    """(J, 3) [m] heads of the controlled bones as Blender shows them, in rig space."""
+    heads = np.array([ob.pose.bones[int(b)].matrix.translation for b in rig.index])
+    return heads @ rig.turn.T * rig.unit
+
+
+def test_a_folder_becomes_actions_that_show_what_retargeting_says(demo: Any, folder: Path) -> None:
+    import bpy
+
+    before = set(bpy.data.actions)
+    assert import_mocap(folder) == {"FINISHED"}
+    made = sorted(set(bpy.data.actions) - before, key=lambda a: a.name)
+    assert [a.name for a in made] == ["biped_walk", "mixamo_walk"]
+    assert all(a.use_fake_user for a in made)
+    report = bpy.data.texts["Neural IK Import"].as_string()
+    assert "2 clips from 2 of 3 files" in report
+    assert "broken.bvh: not taken." in report
+    mocap, rig, actions = wing("blender.mocap"), wing("blender.rig"), wing("blender.actions")
+    importing, fk = wing("formats.importing"), wing("forward_kinematics")
+    own = rig.read(demo)
+    fps = bpy.context.scene.render.fps / bpy.context.scene.render.fps_base
+    row, (poses,) = mocap.poses_of(folder / "mixamo_walk.bvh", importing.Options(fps=fps), own)
+    assert row.kept == poses.frames
+    expected = fk.armature_matrices(own.skeleton, poses.rot.astype(float), poses.root_pos.astype(float))[..., :3, 3]
+    action = made[1]
+    actions.assign(demo.animation_data, action, action.slots[0] if actions.SLOTTED else None)
+    for frame in (0, poses.frames // 2, poses.frames - 1):
+        bpy.context.scene.frame_set(frame + 1)
+        assert np.abs(armature_heads(demo, own) - expected[frame]).max() < HOST
+
+
+def test_what_was_imported_extracts_as_what_was_carried(demo: Any, folder: Path) -> None:
+    import bpy
+
+    for action in list(bpy.data.actions):
+        bpy.data.actions.remove(action)
+    assert import_mocap(folder) == {"FINISHED"}
+    assert bpy.ops.neural_ik.extract_data() == {"FINISHED"}
+    extracted = wing("blender.memory").memory.poses
+    assert import_mocap(folder, into="MEMORY") == {"FINISHED"}
+    both = wing("blender.memory").memory.poses
+    assert both.clip_names == ("biped_walk", "mixamo_walk") * 2
+    assert both.clip_tasks == ("locomotion",) * 4
+    half = extracted.frames
+    assert both.frames == 2 * half
+    turned = wing("rotations").matrix_from_axis_angle(both.rot.astype(float))
+    assert np.abs(turned[:half] - turned[half:]).max() < 1e-5
+    assert np.abs(both.root_pos[:half] - both.root_pos[half:]).max() < 1e-5
+    assert wing("blender.memory").memory.unsaved
+
+
+def test_other_rotation_modes_units_and_control_bones_above_the_hips(demo: Any, folder: Path) -> None:
+    import bpy
+
+    bpy.context.view_layer.objects.active = demo
+    bpy.ops.object.mode_set(mode="EDIT")
+    control = demo.data.edit_bones.new("root")
+    control.head, control.tail = (0, 0, 0), (0, 0.3, 0)
+    demo.data.edit_bones["Hips"].parent = control
+    bpy.ops.object.mode_set(mode="OBJECT")
+    demo.pose.bones["LeftArm"].rotation_mode = "ZXY"
+    demo.pose.bones["RightArm"].rotation_mode = "AXIS_ANGLE"
+    demo.pose.bones["root"].location = (1, 2, 3)  # a pose that the motion does not mean
+    demo.scale = (0.01,) * 3
+    demo.rotation_euler = (0.3, 0.2, 1.0)
+    bpy.context.view_layer.update()
+    mocap, rig, importing = wing("blender.mocap"), wing("blender.rig"), wing("formats.importing")
+    own = rig.read(demo)
+    row, (poses,) = mocap.poses_of(folder / "biped_walk.bvh", importing.Options(), own)
+    assert row.read
+    action, slot = mocap.write(demo, own, poses)
+    wing("blender.actions").assign(demo.animation_data, action, slot)
+    fk = wing("forward_kinematics")
+    expected = fk.armature_matrices(own.skeleton, poses.rot.astype(float), poses.root_pos.astype(float))[..., :3, 3]
+    for frame in (0, poses.frames - 1):
+        bpy.context.scene.frame_set(frame + 1)
+        assert np.abs(armature_heads(demo, own) - expected[frame]).max() < HOST
+
+
+def test_without_a_character_each_skeleton_becomes_an_armature(empty: ModuleType, folder: Path) -> None:
+    bvh.write(folder / "mixamo_again.bvh", rigs.walk(rigs.all_rigs()["mixamo"], frames=20))
+    assert import_mocap(folder) == {"FINISHED"}
+    made = [ob for ob in empty.data.objects if ob.type == "ARMATURE"]
+    assert len(made) == 2
+    assert len(empty.data.actions) == 3
+    assert all(ob.animation_data.action is not None for ob in made)
+    source = bvh.read(folder / "biped_walk.bvh")
+    ob = next(ob for ob in made if ob.name.startswith("biped"))
+    empty.context.scene.frame_set(1)
+    hips = next(pb for pb in ob.pose.bones if pb.parent is None)
+    assert hips.name in source.names
+    assert 0.5 < hips.head.z < 1.5  # Z up, in metres
+
+
+def test_a_closed_generator_leaves_the_file_as_it_was(demo: Any, folder: Path) -> None:
+    import bpy
+
+    mocap, importing = wing("blender.mocap"), wing("formats.importing")
+    files = importing.find_files([folder])
+    before = set(bpy.data.actions), set(bpy.data.objects), set(bpy.data.armatures)
+    for ob in (demo, None):
+        work = mocap.import_files(bpy.context, ob, files, importing.Options(fps=30))
+        for _ in range(len(files) + 2):  # all files, and the keys of the first clip
+            next(work)
+        assert set(bpy.data.actions) != before[0]
+        work.close()
+        assert (set(bpy.data.actions), set(bpy.data.objects), set(bpy.data.armatures)) == before
+
+
+def test_what_cannot_be_imported_is_said_in_words(demo: Any, folder: Path, tmp_path: Path) -> None:
+    import bpy
+
+    run = bpy.ops.neural_ik.carry_mocap
+    says("no such file or folder", run, paths=json.dumps([str(tmp_path / "nowhere")]))
+    (tmp_path / "none").mkdir()
+    says("no .bvh or .amc file", run, paths=json.dumps([str(tmp_path / "none")]))
+    says("none of 1 files gave a clip", run, paths=json.dumps([str(folder / "broken.bvh")]))
+    bpy.data.objects.remove(demo)
+    for ob in list(bpy.data.objects):
+        bpy.data.objects.remove(ob)
+    says("no character to carry", run, paths=json.dumps([str(folder)]), into="MEMORY")
+
+
+def test_a_creature_is_refused_in_words(empty: ModuleType, folder: Path) -> None:
+    empty.ops.object.armature_add()
+    ob = empty.context.active_object
+    empty.ops.object.mode_set(mode="EDIT")
+    for name in ("a", "b", "c"):
+        bone = ob.data.edit_bones.new(name)
+        bone.head, bone.tail = (0, 0, 1), (0.3 if name == "a" else -0.3, 0.2 if name == "b" else 0, 1.4)
+        bone.parent = ob.data.edit_bones[0]
+    empty.ops.object.mode_set(mode="OBJECT")
+    says("no roles of a human", empty.ops.neural_ik.carry_mocap, paths=json.dumps([str(folder)]))
+
+
+def test_poses_of_another_character_are_not_lost(demo: Any, folder: Path) -> None:
+    import bpy
+
+    memory = wing("blender.memory").memory
+    bpy.ops.neural_ik.extract_data()
+    held = memory.poses
+    bpy.context.view_layer.objects.active = demo
+    bpy.ops.object.mode_set(mode="EDIT")
+    for side in ("Left", "Right"):
+        demo.data.edit_bones.remove(demo.data.edit_bones[f"{side}ToeBase"])
+    bpy.ops.object.mode_set(mode="OBJECT")
+    paths = json.dumps([str(folder)])
+    says("Save to Disk first", bpy.ops.neural_ik.carry_mocap, paths=paths, into="MEMORY")
+    assert memory.poses is held
+    bpy.ops.neural_ik.save_data()
+    assert bpy.ops.neural_ik.carry_mocap(paths=paths, into="MEMORY") == {"FINISHED"}
+    assert memory.poses.skeleton.count == 21
+
+
+@pytest.mark.parametrize("name", ["bvh", "asfamc"])
+def test_real_captures_come_onto_the_demo_character(demo: Any, mocap: Path, name: str) -> None:
+    files = sorted((mocap / name).rglob("*.[ba][vm][hc]"))[:: 12 if name == "bvh" else 3]
+    if not files:
+        pytest.skip(f"no files in {mocap / name}")
+    import bpy
+
+    assert bpy.ops.neural_ik.carry_mocap(paths=json.dumps(list(map(str, files)))) == {"FINISHED"}
+    assert "not taken" not in bpy.data.texts["Neural IK Import"].as_string()
