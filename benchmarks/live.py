@@ -3,7 +3,8 @@
 
 A server runs as a user would run it. At 120 Hz a rig sends one training frame and one prediction request of the 63 -> 24
 layout; the time until the prediction is there is the turnaround. Reported: its distribution, answers out of order and
-missing, and how much memory the server's process gained after ``--settle`` seconds (its replay store fills before).
+missing, how much memory the server's process gained after ``--settle`` seconds (its replay store fills before), and
+what an answer costs the server alone, which a busy machine changes least.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import json
 import os
 import select
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,7 @@ from neural_network.live import protocol as p
 from neural_network.live.axes import ARMATURE
 from neural_network.live.channels import encode_inputs, legs_forward, legs_layout
 from neural_network.live.client import Client
+from neural_network.live.server import Server
 from neural_network.rotations import quaternion_from_axis_angle
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,6 +58,33 @@ def walk(frames: int, rate: float) -> np.ndarray:
     return np.concatenate([inputs, local[1:].reshape(frames, 24)], axis=1)
 
 
+def answering(count: int = 2000) -> dict[str, float]:
+    """What an answer costs the server without any waiting: one poll that reads a request, predicts and writes [us]."""
+    rows = walk(300, 120)
+    server = Server(port=0)
+    ours, theirs = socket.socketpair()
+    took = []
+    try:
+        server.attach(theirs, 0.0)
+        ours.sendall(p.pack_json(p.HANDSHAKE, {"rig": "rig", "axes": list(ARMATURE), "layout": "legs"}))
+        server.poll(0.0)
+        for row in rows:
+            ours.sendall(p.pack_numbers(p.TRAIN, row))
+            server.poll(0.0)
+        while any(rig.trainee.hungry for rig in server.rigs.values()):
+            server.poll(0.0, 1.0)
+        for i in range(count):
+            ours.recv(1 << 16)
+            ours.sendall(p.pack_numbers(p.PREDICT, rows[i % len(rows)][:63]))
+            begin = time.perf_counter()
+            server.poll(0.0)
+            took.append(1e6 * (time.perf_counter() - begin))
+    finally:
+        ours.close()
+        server.close()
+    return {"answer_least_us": round(min(took), 1), "answer_median_us": round(float(np.median(took)), 1)}
+
+
 def resident(pid: int) -> float:
     """Resident memory of a process [MB]; NaN where the system does not tell."""
     try:
@@ -78,7 +108,7 @@ def measure(seconds: float, rate: float, settle: float, clients: int) -> dict[st
             made = [Client(hello | {"rig": f"rig {i}"}, port=port) for i in range(clients)]
             for client in made:
                 client.wait(p.HANDSHAKE)
-            return drive(made, server, rows, seconds, rate, settle)
+            return drive(made, server, rows, seconds, rate, settle) | answering()
         finally:
             server.terminate()
             server.wait()

@@ -407,9 +407,9 @@ def decode(shape: Layout, guess: np.ndarray, scene: dict[str, np.ndarray], *, ex
     nothing = np.zeros((*lead, 0, 3))
     if shape.name == "legs":
         parts = guess.reshape(*lead, 8, 3)
-        new = _unit(_multiply(scene["legs.base"], quaternion_from_axis_angle(parts[..., :6, :])))
+        new = _unit(_multiply(scene["legs.base"], quaternion_from_axis_angle(parts[..., :6, :])), loose=True)
         if exact:
-            new = _reached(scene, new, parts[..., 6:, :])
+            new = _unit(_reached(scene, new, parts[..., 6:, :])[0], loose=True)
         return write_values(shape.output_plan, (nothing, new, nothing, nothing[..., 0]), shape)
     joints = {limb.joint: i for i, limb in enumerate(shape.limbs)}
     turned_ends = _turned_ends(shape)
@@ -505,15 +505,15 @@ def _legs_features(
     """How each leg of the reached pose is bent and how far its foot had to come; with less weight, where it all is."""
     scene["legs.offsets"], scene["legs.target"] = positions[..., :6, :], positions[..., 6:, :]
     scene["legs.normal"] = normals
-    _, before, _ = _leg_chain(scene, _matrices(rotations))
-    base = scene["legs.base"] = _reached(scene, rotations)
-    local = _matrices(base)
-    _, foot, turned = _leg_chain(scene, local)
+    scene["legs.base"], feet, before, foot = _reached(scene, rotations)
+    turns = _matrices(np.concatenate([scene["legs.base"], feet], axis=-2))
     lead = up.shape[:-1]
-    here = [local[..., :2], scene["legs.target"] - before, _into(turned, normals), hits]
-    there = [up, turned[..., :2], foot, normals]
-    parts = [part.reshape(*lead, -1) for part in here] + [ASIDE * part.reshape(*lead, -1) for part in there]
-    return np.concatenate(parts, axis=-1)
+    here = [turns[..., :6, :, :2], scene["legs.target"] - before, _into(turns[..., 6:, :, :], normals), hits]
+    there = [up, turns[..., 6:, :, :2], foot, normals]
+    near = [part.reshape(*lead, -1) for part in here]
+    return np.concatenate(
+        [*near, ASIDE * np.concatenate([part.reshape(*lead, -1) for part in there], axis=-1)], axis=-1
+    )
 
 
 def _leg_chain(scene: dict[str, np.ndarray], local: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -526,45 +526,51 @@ def _leg_chain(scene: dict[str, np.ndarray], local: np.ndarray) -> tuple[np.ndar
     return knee, knee + _out_of(calf, to_foot), calf @ local[..., 2::3, :, :]
 
 
-def _reached(scene: dict[str, np.ndarray], rotations: np.ndarray, soles: np.ndarray | None = None) -> np.ndarray:
+def _reached(
+    scene: dict[str, np.ndarray], rotations: np.ndarray, soles: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The pose (..., 6, 4) with the feet on their targets, as far as the legs reach, and their orientation kept.
 
     The knee bends about its own hinge, the axis across thigh and calf, then the whole leg swings from the hip by the
     smallest turn: no bone twists, and the knee goes on pointing where it pointed. ``soles`` (..., 2, 3), the normals as the
     feet see them: the feet are tilted first so that these look along the targets' normals. A straight leg bends about its
-    thigh's X axis, having no hinge to see. Raises ValueError with ``soles`` where a leg has no length.
+    thigh's X axis, having no hinge to see. Beside the pose the feet's orientations (..., 2, 4), and where they were and
+    are (..., 2, 3), in the pelvis' space. Raises ValueError with ``soles`` where a leg has no length.
     """
     offsets = scene["legs.offsets"]
+    hip = offsets[..., 0::3, :]
     thigh = rotations[..., 0::3, :]
     calf = _multiply(thigh, rotations[..., 1::3, :])
     foot = _multiply(calf, rotations[..., 2::3, :])
     turned = _matrices(np.concatenate([thigh, calf], axis=-2))
     bones = _out_of(turned, np.concatenate([offsets[..., 1::3, :], offsets[..., 2::3, :]], axis=-2))
     a, b = bones[..., :2, :], bones[..., 2:, :]
-    upper, lower = _length(a), _length(b)
+    to = scene["legs.target"] - hip
+    lengths = _length(np.concatenate([bones, to], axis=-2))
+    upper, lower, far = lengths[..., :2, :], lengths[..., 2:4, :], lengths[..., 4:, :]
     if soles is not None:
-        if not bool(((upper > 1e-4) & (lower > 1e-4)).all()):
+        if not bool((lengths[..., :4, :] > 1e-4).all()):
             raise ValueError(
                 "legs: expected thighs and calves longer than 0.1 mm to put feet on their targets, got shorter"
             )
         foot = _tilted(foot, soles, scene["legs.normal"])
-    to = scene["legs.target"] - offsets[..., 0::3, :]
+    ahead = to / np.maximum(far, 1e-12)
+    far = np.minimum(np.maximum(far, np.abs(upper - lower) + 1e-6), upper + lower - 1e-6)
     product = np.maximum(upper * lower, 1e-12)
-    hinge, cosine = _cross(a, b) / product, (a * b).sum(-1, keepdims=True) / product
+    hinge = _cross(a, b) / product
     sine = _length(hinge)
     hinge = np.where(sine > 1e-6, hinge / np.maximum(sine, 1e-12), turned[..., :2, :, 0])
-    far = np.minimum(np.maximum(_length(to), np.abs(upper - lower) + 1e-6), upper + lower - 1e-6)
     bend = (far * far - upper * upper - lower * lower) / (2 * product)
-    half = 0.5 * (np.arccos(np.minimum(np.maximum(bend, -1), 1)) - np.arctan2(sine, cosine))
-    flex = np.concatenate([np.cos(half), np.sin(half) * hinge], axis=-1)
-    reach = a + _out_of(_matrices(flex), b)
-    swing = _arc(reach / np.maximum(_length(reach), 1e-12), to / np.maximum(_length(to), 1e-12))
+    angle = np.arccos(np.minimum(np.maximum(bend, -1), 1)) - np.arctan2(sine, _dot(a, b) / product)
+    flex = np.concatenate([np.cos(0.5 * angle), np.sin(0.5 * angle) * hinge], axis=-1)
+    reach = a + np.cos(angle) * b + np.sin(angle) * _cross(hinge, b)  # the hinge is across the calf
+    swing = _arc(reach / np.maximum(_length(reach), 1e-12), ahead)
     out = np.empty_like(rotations)
     out[..., 0::3, :] = thigh = _multiply(swing, thigh)
     calf = _multiply(swing, _multiply(flex, calf))
     out[..., 1::3, :] = _multiply(thigh * _CONJUGATE, calf)
     out[..., 2::3, :] = _multiply(calf * _CONJUGATE, foot)
-    return _unit(out, loose=True)
+    return out, foot, hip + a + b, hip + ahead * far
 
 
 def _tilted(feet: np.ndarray, soles: np.ndarray, normals: np.ndarray) -> np.ndarray:
@@ -670,13 +676,13 @@ def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _arc(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The smallest turn (..., 4) of unit vectors ``a`` to ``b``; exactly opposite ones, which have no smallest turn, stay."""
     vector = _cross(a, b)
-    cosine = (a * b).sum(-1, keepdims=True)
+    cosine = _dot(a, b)
     return _unit(np.concatenate([1 + np.maximum(cosine, 1e-9 - 1), vector], axis=-1), loose=True)
 
 
 def _unit(vectors: np.ndarray, *, loose: bool = False) -> np.ndarray:
     """Unit vectors (..., n); ValueError where a length is under a half or over 2, unless ``loose``."""
-    length = np.sqrt((vectors * vectors).sum(-1, keepdims=True))
+    length = _length(vectors)
     if not loose and not bool(((length > 0.5) & (length < 2.0)).all()):
         raise ValueError(
             "frame: expected quaternions and directions of unit length, got some beyond half or double of it"
@@ -686,7 +692,13 @@ def _unit(vectors: np.ndarray, *, loose: bool = False) -> np.ndarray:
 
 
 def _length(vectors: np.ndarray) -> np.ndarray:
-    out: np.ndarray = np.sqrt((vectors * vectors).sum(-1, keepdims=True))
+    out: np.ndarray = np.sqrt(_dot(vectors, vectors))
+    return out
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Scalar products (..., 1): as a matrix product, which starts sooner than a sum."""
+    out: np.ndarray = (a[..., None, :] @ b[..., None])[..., 0]
     return out
 
 
