@@ -83,6 +83,12 @@ def parser() -> argparse.ArgumentParser:
     files.add_argument("--data", type=Path, default=data / "training_data.npz", help="poses to learn from")
     files.add_argument("--weights", type=Path, default=data / "weights" / "best.npy", help="where the network goes")
     files.add_argument("--init", type=Path, metavar="WEIGHTS", help="start from these weights (fine-tuning)")
+    files.add_argument(
+        "--also",
+        type=Path,
+        metavar="POSES",
+        help="other people's poses (.npz, same bones) to learn from too, put on this body: for characters with little motion",
+    )
     files.add_argument("--resume", action="store_true", help="go on with the training that was stopped here")
     files.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
     files.add_argument("--report", type=Path, metavar="FILE", help="write a report with pictures as one HTML file")
@@ -262,16 +268,20 @@ def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
         if not args.cancel_file.is_file() or args.cancel_file.stat().st_size:
             raise ValueError(f"--cancel-file: expected a name not in use, or an empty file, got {args.cancel_file}")
         args.cancel_file.unlink()
+    own = None
+    if args.also is not None:
+        own, others = poses.frames, dataset.load(args.also)
+        poses = dataset.join([poses, dataset.on_body(others, poses.skeleton)])
     samples = prepare(poses, older_ground=args.older_ground)
     if poses.skeleton.limits is None:
         limits = losses.mine_limits(poses.skeleton, training.components(samples.rot))
         poses = replace(poses, skeleton=replace(poses.skeleton, limits=limits))
-    job = Job(args, say, poses, samples, config, start)
+    job = Job(args, say, poses, samples, config, start, own)
     _header(say, config, args)
     if args.folds:
         card, net = job.cross_validate()
     else:
-        parts = dataset.thin(dataset.split(poses, args.split, args.holdout, args.seed), config.max_frames)
+        parts = job.with_others(dataset.split(job.own_poses, args.split, args.holdout, args.seed))
         card, net = job.train_and_test(parts)
     saved = job.save(net, card)
     try:
@@ -315,6 +325,7 @@ class Job:
         samples: Samples,
         config: Training,
         start: Network | None,
+        own: int | None = None,
     ) -> None:
         self.args, self.say, self.poses, self.samples, self.config, self.start = (
             args,
@@ -324,9 +335,40 @@ class Job:
             config,
             start,
         )
+        self.own = own
         self.history: tuple[tuple[float, float], ...] = ()
         self.stop_asked = False
         self.said: set[str] = set()
+
+    @property
+    def own_poses(self) -> PoseSet:
+        """The character's own poses, without those of --also: what is split, tested and chosen by."""
+        poses = self.poses
+        if self.own is None:
+            return poses
+        clips = int(poses.clip[self.own - 1]) + 1
+        return replace(
+            poses,
+            rot=poses.rot[: self.own],
+            root_pos=poses.root_pos[: self.own],
+            clip=poses.clip[: self.own],
+            clip_names=poses.clip_names[:clips],
+            clip_tasks=poses.clip_tasks[:clips],
+            clip_fps=poses.clip_fps[:clips],
+            ground=None if poses.ground is None else poses.ground[:clips],
+        )
+
+    def with_others(self, parts: np.ndarray) -> np.ndarray:
+        """Parts of all frames from those of the own ones: of these at most --max-frames train, others' always do."""
+        others = np.full(self.poses.frames - len(parts), TRAIN, np.int8)
+        return np.concatenate([dataset.thin(parts, self.config.max_frames), others])
+
+    def begins_with(self, parts: np.ndarray) -> Network | None:
+        """The weights to start from, their inputs standardised for this body where others' poses show how it would move."""
+        if self.start is None or self.own is None:
+            return self.start
+        rows = training.balanced(np.flatnonzero(parts == TRAIN), self.own)
+        return training.adapted(self.start, self.poses.skeleton, self.samples, rows, self.config)
 
     def train_and_test(self, parts: np.ndarray) -> tuple[dict[str, Any], Network]:
         """Train on one split and score its test part."""
@@ -340,9 +382,9 @@ class Job:
     def cross_validate(self) -> tuple[dict[str, Any], Network]:
         """Train once a fold, pool the figures over all test frames, and fit on all clips for the weights."""
         measured, trains = [], []
-        every = dataset.folds(self.poses, self.args.folds, self.args.holdout, self.args.seed)
+        every = dataset.folds(self.own_poses, self.args.folds, self.args.holdout, self.args.seed)
         for i, parts in enumerate(every):
-            parts = dataset.thin(parts, self.config.max_frames)
+            parts = self.with_others(parts)
             self.say(f"\nFold {i + 1} of {len(every)}")
             _data_lines(self.say, self.poses, parts, self.args, self.config)
             net, train = self.train(parts, self.config, False)
@@ -359,11 +401,12 @@ class Job:
         )
         self.say("\nFit on all clips, for the weights")
         try:
-            parts = dataset.split(self.poses, "block", 0.05, self.args.seed)
+            parts = dataset.split(self.own_poses, "block", 0.05, self.args.seed)
         except ValueError:  # clips too short for blocks; whole ones are held out then
-            parts = dataset.split(self.poses, "clip", 0.05, self.args.seed)
+            parts = dataset.split(self.own_poses, "clip", 0.05, self.args.seed)
         parts[parts == TEST] = TRAIN
-        net, train = self.train(dataset.thin(parts, self.config.max_frames), self.config, False, keep=True)
+        parts = self.with_others(parts)
+        net, train = self.train(parts, self.config, False, keep=True)
         total = {k: float(np.sum([t[k] for t in trains])) for k in ("seconds", "cpu_seconds", "epochs")}
         total["samples_per_second"] = float(np.mean([t["samples_per_second"] for t in trains]))
         total["best_epoch"] = float(np.mean([t["best_epoch"] for t in trains]))
@@ -372,7 +415,7 @@ class Job:
     def beside(self, card: dict[str, Any]) -> None:
         """What the same settings reach where whole clips are held out: printed, and put into the card."""
         try:
-            parts = dataset.split(self.poses, "clip", self.args.holdout, self.args.seed)
+            parts = self.with_others(dataset.split(self.own_poses, "clip", self.args.holdout, self.args.seed))
         except ValueError:
             return
         config = replace(
@@ -382,7 +425,7 @@ class Job:
         )
         bound = f"{config.time_limit:g} CPU s" if config.time_limit else f"{config.epochs} epochs"
         self.say(f"\nBeside it, a second network with whole clips held out ({bound} at most) ...")
-        net, _ = self.train(dataset.thin(parts, self.config.max_frames), config, False, show=False)
+        net, _ = self.train(parts, config, False, show=False)
         other = tests.figures([tests.measure(net, self.poses, parts, self.samples)], self.poses, "clip")
         clips = ", ".join(other["clips"])
         print("\n".join(["", *tests.table(other), f"(held-out clips: {clips})"]))
@@ -400,9 +443,10 @@ class Job:
         wall, cpu, saved_at = time.perf_counter(), time.process_time(), time.perf_counter()
         earlier, first_step = (state.spent, state.step) if state is not None else (0.0, 0)
         usage = _usage()
+        start = self.begins_with(parts)
         epoch = None
         with _CtrlC(self):
-            for epoch in training.train(self.poses.skeleton, self.samples, parts, config, self.start, state):
+            for epoch in training.train(self.poses.skeleton, self.samples, parts, config, start, state, self.own):
                 if show:
                     self.say(_epoch_line(epoch, usage))
                     self._go_on(partial(_progress, args.progress, _epoch_record(epoch)))
@@ -427,7 +471,7 @@ class Job:
             "best_validation_mm": last.best_value * 1000,
             "samples_per_second": (last.step - first_step) * config.batch_size / max(spent, 1e-9),
         }
-        net = training.finish(self.poses.skeleton, self.samples, parts, config, last, self.start)
+        net = training.finish(self.poses.skeleton, self.samples, parts, config, last, start)
         return net, train
 
     def save(self, net: Network, card: dict[str, Any]) -> bool:
@@ -506,7 +550,7 @@ class Job:
     def _interrupted(self, epoch: training.Epoch, parts: np.ndarray, config: Training, keep: bool) -> None:
         if not keep:
             raise Cancelled(f"Stopped after epoch {epoch.number}. The weights on disk are as they were.")
-        net = training.finish(self.poses.skeleton, self.samples, parts, config, epoch.state, self.start)
+        net = training.finish(self.poses.skeleton, self.samples, parts, config, epoch.state, self.begins_with(parts))
         train = {
             "epochs": epoch.number,
             "best_epoch": epoch.best_epoch,
@@ -648,7 +692,7 @@ def _progress(path: Path | None, record: dict[str, Any]) -> None:
 
 def _keep_apart(args: argparse.Namespace) -> None:
     """No file is written that is also read; fine-tuning in place, --init and --weights the same, is what some want."""
-    read = {"--data": args.data, "--init": None if args.init == args.weights else args.init}
+    read = {"--data": args.data, "--also": args.also, "--init": None if args.init == args.weights else args.init}
     written = {"--weights": args.weights, "the stopped training": training.state_path(args.weights)}
     written |= {"--json": args.json, "--report": args.report, "--progress": args.progress}
     dataset.keep_apart(read, {**written, "--cancel-file": args.cancel_file})

@@ -3,16 +3,19 @@
 
 First question: trained on the motion of all human BVH files together, carried onto the reference rig, how does one network
 do on each family's held-out takes beside a network that learned from that family alone?
-Second: a network that learned on the reference rig is used on another body at once, and fine-tuned with a few of that body's
-own frames; beside it, networks that learn from nothing.
+Second: a network that learned on the reference rig (the box's own, unless told otherwise) is used on another body at once, and
+fine-tuned with a few of that body's own frames, alone or beside the general poses put on this body; beside it, networks that
+learn from nothing.
 Whole takes are held out. Needs the motion capture folder (NIK_MOCAP); every training gets the same CPU seconds.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from neural_network import config, context, dataset, refinement, training
+from neural_network import config, context, dataset, network, refinement, report, tests, training
 from neural_network.dataset import TEST, TRAIN, UNUSED, VALIDATION, PoseSet
 from neural_network.formats import bvh, cleaning, retarget
 from neural_network.network import Network
@@ -34,6 +37,11 @@ FAMILIES = ("cmu_mb", "cmu_daz", "cmu_max", "fair1_zup", "kaykit_cc0", "makehuma
 def read_family(folder: Path, own_lengths: bool) -> list[PoseSet]:
     """A PoseSet for every piece of every file in a folder: on the reference rig, or on its bones in the body's own lengths."""
     out = []
+    listed = folder.parent.parent / "MANIFEST.csv"
+    activities = {}
+    if listed.is_file():
+        with open(listed, encoding="utf-8", newline="") as file:
+            activities = {Path(row["path"]).stem: row["activity"] for row in csv.DictReader(file)}
     carry = retarget.to_proportioned_reference if own_lengths else retarget.to_reference
     for path in sorted(folder.glob("*.bvh")):
         try:
@@ -42,7 +50,8 @@ def read_family(folder: Path, own_lengths: bool) -> list[PoseSet]:
                 if slow.frames < 5:
                     continue
                 skeleton, rot, root_pos = carry(slow)
-                out.append(dataset.make(skeleton, rot, root_pos, np.zeros(len(rot), int), (path.stem,), None, slow.fps))
+                name, task = f"{folder.name}/{path.stem}", dataset.guess_task(activities.get(path.stem, path.stem))
+                out.append(dataset.make(skeleton, rot, root_pos, np.zeros(len(rot), int), (name,), (task,), slow.fps))
         except ValueError as error:
             print(f"{path.name}: {error}", file=sys.stderr)
     return out
@@ -62,6 +71,12 @@ def joined(pieces: Sequence[PoseSet]) -> PoseSet:
     )
 
 
+def take_of(name: str) -> str:
+    """What was performed, whatever file holds it: CMU's trial ("131_01" of "cmu_max/scaled_131_01_metres"), else the name."""
+    trial = re.search(r"\d+_\d+", name)
+    return trial.group(0) if trial else name
+
+
 def whole_takes(poses: PoseSet, groups: np.ndarray, seed: int) -> np.ndarray:
     """Parts (F) with whole takes held out of every group (C): a fifth for test, a tenth for validation, one each at least.
 
@@ -69,7 +84,7 @@ def whole_takes(poses: PoseSet, groups: np.ndarray, seed: int) -> np.ndarray:
     """
     rng = np.random.default_rng(seed)
     part_of = np.full(len(poses.clip_names), TRAIN, np.int8)
-    names = np.array(poses.clip_names)
+    names = np.array([take_of(name) for name in poses.clip_names])
     for group in np.unique(groups):
         takes = rng.permutation(np.unique(names[groups == group]))
         test = max(1, round(0.2 * len(takes))) if len(takes) > 1 else 0
@@ -90,11 +105,14 @@ def with_validation(parts: np.ndarray) -> np.ndarray:
 
 
 def fit(
-    poses: PoseSet, parts: np.ndarray, settings: config.Training, start: Network | None = None
+    poses: PoseSet, parts: np.ndarray, settings: config.Training, start: Network | None = None, own: int | None = None
 ) -> tuple[Network, context.Samples]:
-    """The best network of one training, and the samples it was trained on."""
+    """The best network of one training, and the samples it was trained on; ``own`` as :func:`training.train` takes it."""
     samples, parts = context.prepare(poses), with_validation(parts)
-    *_, last = training.train(poses.skeleton, samples, parts, settings, start=start)
+    if start is not None and own is not None:
+        rows = training.balanced(np.flatnonzero(parts == TRAIN), own)
+        start = training.adapted(start, poses.skeleton, samples, rows, settings)
+    *_, last = training.train(poses.skeleton, samples, parts, settings, start=start, own=own)
     return training.finish(poses.skeleton, samples, parts, settings, last.state, start), samples
 
 
@@ -109,7 +127,9 @@ def error(net: Network, poses: PoseSet, samples: context.Samples, rows: np.ndarr
     return float(np.concatenate(own, 1).mean() * 1e3), float(np.concatenate(refined, 1).mean() * 1e3)
 
 
-def families_together(mocap: Path, settings: config.Training, only: Sequence[str]) -> list[dict[str, object]]:
+def families_together(
+    mocap: Path, settings: config.Training, only: Sequence[str], page: Path | None = None
+) -> list[dict[str, object]]:
     """One network for all families beside one for each, on whole takes held out."""
     pieces: list[PoseSet] = []
     labels: list[str] = []
@@ -123,6 +143,9 @@ def families_together(mocap: Path, settings: config.Training, only: Sequence[str
         f"{poses.frames} frames of {len(pieces)} pieces at up to {FPS:g} a second, {np.sum(parts == TEST)} of them held out"
     )
     general, samples = fit(poses, parts, settings)
+    general = replace(general, meta={"data": tests.describe_split(poses, parts, "clip")})
+    card = tests.figures([tests.measure(general, poses, parts, samples)], poses, "clip")
+    families = card["groups"].get("family", {})
     rows: list[dict[str, object]] = []
     print(
         f"{'family':18s}{'train':>8s}{'test':>7s}{'together':>10s}{'alone':>8s}{'ratio':>7s}{'refined':>10s}{'alone':>8s}   mm"
@@ -137,6 +160,8 @@ def families_together(mocap: Path, settings: config.Training, only: Sequence[str
         own_parts = np.where(mine, parts, UNUSED).astype(np.int8)
         alone, own_samples = fit(poses, own_parts, settings)
         by_itself = error(alone, poses, own_samples, test)
+        if family in families:
+            families[family] |= {"own": by_itself[0], "ratio": together[0] / by_itself[0]}
         rows.append(
             {"family": family, "train": len(train), "test": len(test), "together": together, "alone": by_itself}
         )
@@ -153,6 +178,13 @@ def families_together(mocap: Path, settings: config.Training, only: Sequence[str
             count = int(np.sum((tasks == task) & (parts == TRAIN)))
             rows.append({"activity": task, "train": count, "test": len(test), "together": together})
             print(f"{task:18s}{count:8d}{len(test):7d}{together[0]:10.1f}{'':15s}{together[1]:10.2f}")
+    for kind, found in card["groups"].items():
+        for label, row in found.items():
+            print(
+                f"{kind} {label}: nearest training frame {row['nearest']:.1f} mm, mean pose {row['mean_pose']:.1f} mm"
+            )
+    if page is not None:
+        dataset.write_whole(page, report.html(general, poses, samples, card, ()).encode())
     return rows
 
 
@@ -191,42 +223,60 @@ def error_through_reference(
     return float(np.concatenate(found, 1).mean() * 1e3), float(np.concatenate(refined, 1).mean() * 1e3)
 
 
-def another_body(mocap: Path, settings: config.Training, only: Sequence[str], body: str) -> list[dict[str, object]]:
-    """The reference rig's network on a body it never saw: at once, fine-tuned, and beside networks that learn from nothing."""
-    settings = replace(
-        settings, patience=settings.epochs
-    )  # a hundred frames make two steps an epoch: time ends it, not patience
-    pieces = [p for family in only if family != body for p in read_family(mocap / "bvh" / family, own_lengths=False)]
-    poses = joined(pieces)
-    general, _ = fit(poses, whole_takes(poses, np.zeros(len(pieces), int), settings.seed), settings)
-    own_pieces = read_family(mocap / "bvh" / body, own_lengths=True)
-    alike = own_pieces[0].skeleton
-    own = joined([p for p in own_pieces if alike.proportion_difference(p.skeleton) < 0.02])
-    own_parts = whole_takes(own, np.zeros(len(own.clip_names), int), settings.seed)
-    samples = context.prepare(own)
-    test, train = np.flatnonzero(own_parts == TEST), np.flatnonzero(own_parts != TEST)
-    if not len(test):
+def another_body(
+    mocap: Path, settings: config.Training, body: str, init: Path, also: Path, turns: int = 2
+) -> list[dict[str, object]]:
+    """A general network on a body it never saw: at once, and with 100 and 500 own frames, beside learning from nothing.
+
+    ``body`` is a family or a CMU subject such as cmu_mb/16; ``init`` and ``also`` are the general network and its poses, on the
+    reference rig. Whole takes are dealt to ``turns`` folds, each once the test part. Every training gets the same CPU seconds.
+    """
+    settings = replace(settings, patience=settings.epochs)  # few frames make short epochs: time ends it, not patience
+    family, _, subject = body.partition("/")
+    pieces = [p for p in read_family(mocap / "bvh" / family, own_lengths=True) if f"/{subject}" in p.clip_names[0]]
+    alike = pieces[0].skeleton
+    pieces = [p for p in pieces if alike.proportion_difference(p.skeleton) < 0.02 and "scaled" not in p.clip_names[0]]
+    own = joined(pieces)
+    others = dataset.on_body(dataset.load(also), alike)
+    general = replace(network.load(init), skeleton=alike)
+    both = dataset.join([own, others])
+    samples, samples_both = context.prepare(own), context.prepare(both)
+    names = np.array(own.clip_names)
+    takes = np.random.default_rng(settings.seed).permutation(np.unique(names))
+    if len(takes) < 2:
         print(f"\n{body}: too few takes of one body to hold one out")
         return []
-    print(
-        f"\n{body}: a leg of {alike.leg_length:.2f} m, {len(train)} own frames to learn from, {len(test)} of other takes to test"
-    )
-    plain, through = error(general, own, samples, test), error_through_reference(general, own, samples, test)
-    print(f"  at once, asked as it is: {plain[0]:.1f} mm ({plain[1]:.2f} refined)")
-    print(f"  at once, asked as the reference rig: {through[0]:.1f} mm ({through[1]:.2f} refined)")
-    rows: list[dict[str, object]] = [{"body": body, "frames": 0, "plain": plain, "through_reference": through}]
-    for count in (100, 500):
-        few = np.full(own.frames, UNUSED, np.int8)
-        picked = train[np.linspace(0, len(train) - 1, min(count, len(train))).astype(int)]
-        few[picked] = TRAIN
-        few[picked[5::10]] = VALIDATION
-        fine = error(fit(own, few, settings, general)[0], own, samples, test)
-        blank = error(fit(own, few, settings)[0], own, samples, test)
-        rows.append({"body": body, "frames": len(picked), "fine_tuned": fine, "from_nothing": blank})
+    rows: list[dict[str, object]] = []
+    for fold in range(min(turns, len(takes))):
+        held = np.isin(names, takes[fold :: min(turns, len(takes))])[own.clip]
+        test, train = np.flatnonzero(held), np.flatnonzero(~held)
+        foreign = np.arange(own.frames, both.frames)
+        adapted = training.adapted(general, alike, samples_both, foreign, settings)
+        found: dict[str, tuple[float, float]] = {
+            "0 own, as it is": error(general, own, samples, test),
+            "0 own, asked as the reference": error_through_reference(
+                replace(general, skeleton=network.load(init).skeleton), own, samples, test
+            ),
+            "0 own, inputs standardised anew": error(adapted, own, samples, test),
+        }
+        for count in (100, 500):
+            few = np.full(own.frames, UNUSED, np.int8)
+            picked = train[np.linspace(0, len(train) - 1, min(count, len(train))).astype(int)]
+            few[picked] = TRAIN
+            few[picked[5::10]] = VALIDATION
+            with_others = np.concatenate([few, np.full(others.frames, TRAIN, np.int8)])
+            label = f"{len(picked)} own"
+            found[f"{label}, from nothing"] = error(fit(own, few, settings)[0], own, samples, test)
+            if count == 100:
+                found[f"{label}, --init"] = error(fit(own, few, settings, general)[0], own, samples, test)
+                tuned = fit(both, with_others, settings, general, own.frames)[0]
+                found[f"{label}, --init --also"] = error(tuned, own, samples, test)
         print(
-            f"  {len(picked):4d} own frames: fine-tuned {fine[0]:7.1f} mm ({fine[1]:.3f} refined)"
-            f"   from nothing {blank[0]:7.1f} ({blank[1]:.3f})"
+            f"\n{body}, fold {fold + 1}: leg {alike.leg_length:.2f} m, {len(train)} own frames, {len(test)} of other takes to test"
         )
+        for label, (alone, refined) in found.items():
+            print(f"  {label:34s}{alone:8.1f} mm{refined:9.3f} refined", flush=True)
+        rows.append({"body": body, "fold": fold, "test": len(test), "errors": found})
     return rows
 
 
@@ -241,8 +291,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--families", nargs="+", default=FAMILIES)
     parser.add_argument(
-        "--body", nargs="*", default=["cmu_daz", "kaykit_cc0"], help="families used as the body never seen"
+        "--body", nargs="*", default=["cmu_daz", "kaykit_cc0"], help="families or CMU subjects (cmu_mb/16) never seen"
     )
+    box = here / "training_data"
+    parser.add_argument("--init", type=Path, default=box / "weights" / "best.npy", help="the general network")
+    parser.add_argument("--also", type=Path, default=box / "training_data.npz", help="the general poses")
+    parser.add_argument("--report", type=Path, help="write the first question's page there")
     parser.add_argument("--skip-families", action="store_true", help="only the second question")
     parser.add_argument("--json", type=Path, help="write the figures there")
     options = parser.parse_args(argv)
@@ -252,9 +306,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = config.Training(seed=options.seed, time_limit=options.seconds, epochs=100_000)
     rows: list[dict[str, object]] = []
     if not options.skip_families:
-        rows += families_together(options.mocap, settings, options.families)
+        rows += families_together(options.mocap, settings, options.families, options.report)
     for body in options.body:
-        rows += another_body(options.mocap, settings, options.families, body)
+        rows += another_body(options.mocap, settings, body, options.init, options.also)
     if options.json:
         options.json.write_text(
             json.dumps({"seconds": options.seconds, "rows": rows}, indent=1) + "\n", encoding="utf-8"

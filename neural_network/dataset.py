@@ -251,6 +251,24 @@ def join(sets: list[PoseSet]) -> PoseSet:
     )
 
 
+def on_body(poses: PoseSet, skeleton: Skeleton) -> PoseSet:
+    """The same motion on another body of the same tree: every bone turns as it did, strides grow with the leg.
+
+    Another skeleton raises SkeletonMismatch. The floor is found anew from the feet.
+    """
+    skeleton.require_same(poses.skeleton, "the other poses")
+    scale = skeleton.leg_length / poses.skeleton.leg_length
+    root_pos = poses.root_pos @ poses.skeleton.axes.T @ skeleton.axes * scale
+    rot = skeleton.from_core(poses.skeleton.to_core(poses.rot))
+    return replace(
+        poses,
+        skeleton=skeleton,
+        rot=rot.astype(np.float32),
+        root_pos=root_pos.astype(np.float32),
+        ground=None,
+    )
+
+
 def guess_task(name: str) -> str:
     """The task type that an action's or file's name suggests; 'other' where it suggests none."""
     lower = name.lower()

@@ -61,6 +61,7 @@ def html(
         _section("Test poses, from the best to the worst", _poses(net.skeleton, held, poses)),
         _section("Spread of the errors", _histogram(held)),
         _section("Error of each action", _actions(card)),
+        *(_section(f"Error by {kind}", _groups(found)) for kind, found in card.get("groups", {}).items()),
         _section("Training", _curves(history)),
         _section("Data, split and settings", _about(net, poses, card)),
     ]
@@ -404,6 +405,29 @@ def _actions(card: dict[str, Any]) -> str:
         f"<th scope=col class=n>Mean error, mm</th></tr></thead><tbody>{rows}</tbody></table></details>"
     )
     return _picture(figure, "Bars of the mean effector error of each action, worst first", caption, "actions") + table
+
+
+def _groups(found: dict[str, dict[str, Any]]) -> str:
+    columns = {
+        "frames": "Test frames",
+        "holdout": "Network alone, mm",
+        "refined": f"+ {tests.REFINE_STEPS} exact steps, mm",
+        "own": "Network of its own, mm",
+        "ratio": "Shared / own",
+        "nearest": "Nearest training frame, mm",
+        "mean_pose": "Mean pose, mm",
+    }
+    shown = [key for key in columns if any(row.get(key) is not None for row in found.values())]
+    head = "<th scope=col></th>" + "".join(f"<th scope=col class=n>{columns[key]}</th>" for key in shown)
+    lines = []
+    for label, row in found.items():
+        cells = "".join(f"<td class=n>{_cell(row.get(key))}</td>" for key in shown)
+        lines.append(f'<tr><th scope="row">{_text(label)}</th>{cells}</tr>')
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def _curves(history: Sequence[tuple[float, float]]) -> str:

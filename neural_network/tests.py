@@ -298,7 +298,7 @@ def refined_errors(net: Network, targets: Targets, truth: Truth) -> Errors:
 
 
 def fewer_targets(net: Network, samples: Samples, train: np.ndarray, test: np.ndarray) -> dict[str, Errors | None]:
-    """Errors where only 1 (a hand, a wing tip), 2, ... of the targets are given, for networks with a mask; beside them the plain answers."""
+    """Errors where only 1 (a hand, a wing tip), 2, ... of the targets are given, for networks with a mask; beside them plain ones."""
     rig = net.skeleton
     rng = np.random.default_rng(SEED)
     effectors = len(rig.effectors)
@@ -372,8 +372,34 @@ def figures(measured: list[Measured], poses: PoseSet, split: str) -> dict[str, A
             for c, name in enumerate(poses.clip_names)
             if np.any(clip == c)
         },
+        "groups": groups(poses, clip, pooled),
         "tests": [{**vars(r), "score": None if np.isnan(r.score) else r.score} for r in worst],
     }
+
+
+def groups(poses: PoseSet, clip: np.ndarray, errors: dict[str, Errors | None]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Mean effector errors [mm] by activity and, where clip names say a family ("family/take"), by family.
+
+    ``clip`` (N) is the clip of each test frame. Kinds with a single group are left out.
+    """
+    kinds = {
+        "activity": list(poses.clip_tasks),
+        "family": [name.split("/")[0] if "/" in name else "" for name in poses.clip_names],
+    }
+    out: dict[str, dict[str, dict[str, Any]]] = {}
+    for kind, labels in kinds.items():
+        of_frame = np.array(labels)[clip]
+        found = {}
+        for label in sorted(set(of_frame.tolist()) - {""}):
+            mine = of_frame == label
+            row: dict[str, Any] = {"frames": int(mine.sum())}
+            for name in ("holdout", "refined", "nearest", "mean_pose"):
+                own = errors[name]
+                row[name] = None if own is None else float(own.effector[:, mine].mean() * 1000)
+            found[label] = row
+        if len(found) > 1:
+            out[kind] = found
+    return out
 
 
 def _figures(errors: Errors | None) -> dict[str, Any] | None:

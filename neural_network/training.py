@@ -87,18 +87,25 @@ def train(
     config: Training,
     start: Network | None = None,
     state: State | None = None,
+    own: int | None = None,
 ) -> Iterator[Epoch]:
     """Train on the frames that ``parts`` (F) marks TRAIN, choosing the best on those marked VALIDATION.
 
-    ``start`` gives the weights to begin with (fine-tuning), ``state`` an interrupted training to continue. Use
-    :func:`finish` to turn the last epoch's state into a network. Stops at ``config.epochs`` or when ``config.time_limit`` CPU
-    seconds are spent. After ``config.patience`` epochs without a better validation figure the schedule jumps to its last
-    quarter, where the step size falls and the average settles; the second time training ends.
+    Where only the first ``own`` frames are the character's own, and others' follow, half of what is presented is its own
+    and an epoch is as long as for these alone; pose-mix mixes all of them. ``start`` gives the weights to begin with
+    (fine-tuning), ``state`` an interrupted training to continue. Use :func:`finish` to turn the last epoch's state into a
+    network. Stops at ``config.epochs`` or when ``config.time_limit`` CPU seconds are spent. After ``config.patience`` epochs
+    without a better validation figure the schedule jumps to its last quarter, where the step size falls and the average
+    settles; the second time training ends.
     """
     layout = LAYOUTS[config.layout]
     rows, held = np.flatnonzero(parts == TRAIN), np.flatnonzero(parts == VALIDATION)
     if len(rows) < 2 or len(held) < 1:
         raise ValueError(f"expected frames to train and to validate on, got {len(rows)} and {len(held)}")
+    epoch_most = None
+    if own is not None:
+        epoch_most = max(2 * int(np.sum(rows < own)), config.epoch_least)
+        rows = balanced(rows, own)
     net = begin(skeleton, samples, rows, config) if start is None else start
     widths = network.sizes(skeleton, layout, config.hidden)
     if net.layout != layout or network.sizes(net.skeleton, net.layout, net.hidden) != widths:
@@ -130,6 +137,7 @@ def train(
 
     while epoch < config.epochs:
         order = np.concatenate([rng.permutation(rows) for _ in range(presentations(config, len(rows)))])
+        order = order[:epoch_most]
         total_fk = 0.0
         counted = 0
         share = min(1.0, _share(config, epoch, time.process_time() - began) + ahead)
@@ -209,6 +217,22 @@ def train(
 def presentations(config: Training, frames: int) -> int:
     """How often each of ``frames`` training poses is presented in an epoch."""
     return config.augment or max(2, -(-config.epoch_least // frames))
+
+
+def balanced(rows: np.ndarray, own: int) -> np.ndarray:
+    """``rows`` with those below ``own`` repeated until they are about half of all, so that a few own frames are not drowned."""
+    mine = rows < own
+    times = max(1, round(int(np.sum(~mine)) / max(1, int(np.sum(mine)))))
+    return np.repeat(rows, np.where(mine, times, 1))
+
+
+def adapted(start: Network, skeleton: Skeleton, samples: Samples, rows: np.ndarray, config: Training) -> Network:
+    """``start`` on another body of its tree: the same weights, inputs standardised as this body's frames ``rows`` have them.
+
+    A longer arm then reads as a usual one, which is what a network of rotations can go on with.
+    """
+    fresh = begin(skeleton, samples, rows, replace(config, layout=start.layout.name, hidden=start.hidden))
+    return replace(start, skeleton=skeleton, mean=fresh.mean, deviation=fresh.deviation)
 
 
 def begin(skeleton: Skeleton, samples: Samples, rows: np.ndarray, config: Training) -> Network:

@@ -531,3 +531,17 @@ def test_thinning_keeps_evenly_spaced_training_frames_and_the_rest_untouched() -
     np.testing.assert_array_equal(dataset.thin(parts, 0), parts)
     np.testing.assert_array_equal(dataset.thin(parts, 1000), parts)
     assert np.sum(dataset.thin(parts, 1) == TRAIN) == 1
+
+
+@pytest.mark.parametrize("name", ["reference", "a_pose", "creature"])
+def test_another_body_turns_every_bone_as_it_did_and_strides_with_its_leg(name: str) -> None:
+    poses = make_poses(make_rig(name), clips=2, frames=20)
+    rig = poses.skeleton
+    rest = rig.rest_arm.copy()
+    rest[:, :3, 3] *= 0.4
+    small_body = replace(rig, rest_arm=rest)
+    found = dataset.on_body(poses, small_body)
+    np.testing.assert_allclose(small_body.to_core(found.rot), rig.to_core(poses.rot), atol=1e-5)
+    np.testing.assert_allclose(found.root_pos, 0.4 * poses.root_pos, atol=1e-5)
+    with pytest.raises(SkeletonMismatch, match="another skeleton"):
+        dataset.on_body(poses, make_rig("tentacle"))

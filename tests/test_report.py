@@ -189,3 +189,25 @@ def test_other_rigs_and_layouts_are_drawn_too(rig: str, layout: str) -> None:
     assert len(list(page.all("svg"))) == 4
     assert ("1 target given" in page.text) == (layout == "masked")
     assert ("Hips off by" in page.text) == (layout == "free")
+
+
+def test_families_and_activities_stand_side_by_side() -> None:
+    poses = make_poses(make_rig("reference"), clips=4, frames=40)
+    names = ("one/walk", "one/jump", "two/walk", "two/jump")
+    poses = replace(poses, clip_names=names, clip_tasks=("locomotion", "jump") * 2)
+    net, samples, card = made(poses)
+    assert set(card["groups"]["family"]) == {"one", "two"}
+    assert set(card["groups"]["activity"]) == {"locomotion", "jump"}
+    for found in card["groups"].values():
+        mean = np.average([row["holdout"] for row in found.values()], weights=[row["frames"] for row in found.values()])
+        assert abs(mean - card["holdout"]["effector_mm"]["mean"]) < 1e-4
+    card["groups"]["family"]["one"] |= {"own": 1.5, "ratio": 98.76}
+    page = Page(report.html(net, poses, samples, card, HISTORY))
+    assert "Error by family" in page.text
+    assert "Error by activity" in page.text
+    assert "98.76" in page.text
+
+
+def test_one_activity_and_no_family_make_no_table(case: tuple[Network, Samples, dict[str, Any]], source: str) -> None:
+    assert case[2]["groups"].keys() <= {"activity"}
+    assert "Error by family" not in source

@@ -114,6 +114,7 @@ def test_help_names_every_flag_with_its_default() -> None:
         "--augment": f"{Training().augment}",
         "--max-frames": "0",
         "--init": "WEIGHTS",
+        "--also": "POSES",
         "--resume": "",
         "--time-limit": "0.0",
         "--threads": "1",
@@ -235,6 +236,28 @@ def test_fine_tuning_takes_the_shape_of_the_weights_it_starts_from(trainer: Trai
     assert tuned.hidden == (9, 7)
     np.testing.assert_array_equal(tuned.mean, first.mean)
     assert np.any(tuned.parameters != first.parameters)
+
+
+def test_others_poses_help_and_are_never_tested_on(trainer: Trainer, tmp_path: Path) -> None:
+    dataset.save(tmp_path / "others.npz", make_poses(make_rig("reference"), clips=3, frames=50, seed=8))
+    trainer(*QUICK, "--weights", tmp_path / "first.npy")
+    also = ("--also", tmp_path / "others.npz")
+    code, _, err = trainer("--init", tmp_path / "first.npy", *also, "--json", tmp_path / "card.json", *QUICK)
+    assert (code, err) == (1, "")
+    card = json.loads((tmp_path / "card.json").read_text())
+    trainer(*QUICK, "--weights", tmp_path / "alone.npy", "--json", tmp_path / "alone.json")
+    alone = json.loads((tmp_path / "alone.json").read_text())
+    assert card["samples"]["test"] == alone["samples"]["test"]
+    assert card["samples"]["train"] == alone["samples"]["train"] + 150
+    first, tuned = (network.load(tmp_path / n) for n in ("first.npy", "best.npy"))
+    assert np.any(tuned.mean != first.mean)
+
+
+def test_others_poses_of_another_tree_are_refused_in_words(trainer: Trainer, tmp_path: Path) -> None:
+    dataset.save(tmp_path / "others.npz", make_poses(make_rig("tentacle")))
+    code, _, err = trainer("--also", tmp_path / "others.npz", *QUICK)
+    assert code == 2
+    assert "belongs to another skeleton" in err
 
 
 # ---------------------------------------------------------------- what is there already

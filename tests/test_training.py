@@ -362,3 +362,29 @@ def test_error_is_the_mean_distance_in_metres(problem: tuple[Skeleton, Samples, 
         bones = list(rig.effectors)
         found.append(np.linalg.norm(heads[bones] - true_heads[bones], axis=1).mean())
     assert training.error_of(net, samples, rows) == pytest.approx(np.mean(found), rel=1e-4)
+
+
+def test_own_frames_are_half_of_what_is_presented() -> None:
+    rows = np.array([0, 3, 4, *range(10, 70)])
+    found = training.balanced(rows, 10)
+    assert np.sum(found < 10) == np.sum(found >= 10) == 60
+    np.testing.assert_array_equal(np.unique(found), rows)
+    np.testing.assert_array_equal(training.balanced(rows, 1000), rows)  # nobody else's
+
+
+def test_weights_on_another_body_see_inputs_of_the_usual_spread() -> None:
+    poses = make_poses(make_rig("reference"))
+    config = Training(hidden=(8,), mix=0, joint_noise=0)
+    rows = np.arange(poses.frames)
+    start = training.begin(poses.skeleton, context.prepare(poses), rows, config)
+    rest = poses.skeleton.rest_arm.copy()
+    rest[:, :3, 3] *= [3, 1, 1]
+    wide = replace(poses, skeleton=replace(poses.skeleton, rest_arm=rest))
+    samples = context.prepare(wide)
+    found = training.adapted(start, wide.skeleton, samples, rows, config)
+    targets, _ = training.asked(start.layout, wide.skeleton, samples, rows)
+    inputs = context.features(start.layout, wide.skeleton, targets)[:, start.layout.columns(wide.skeleton)["targets"]]
+    columns = start.layout.columns(wide.skeleton)["targets"]
+    before, after = (np.abs((inputs - n.mean[columns]) / n.deviation[columns]).max() for n in (start, found))
+    assert after < 0.5 * before
+    np.testing.assert_array_equal(found.parameters, start.parameters)
