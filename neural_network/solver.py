@@ -26,6 +26,9 @@ from .skeleton import Skeleton
 __all__ = ["REACHED", "STEPS", "Goals", "Session", "Solution", "Solver"]
 
 STEPS = 3
+BATCH = (
+    1024  # poses of a batch solved at once: fewer wait for NumPy's calls, more no longer stay in the processor's cache
+)
 REACHED = 1e-3  # [m] a target nearer than this counts as reached
 PROPORTIONS_WARN = 0.05  # [leg lengths] another rig's bones may differ this much before a warning
 
@@ -107,10 +110,7 @@ class Solver:
         many = checked(stack(goals), self.skeleton, many=True)
         count = len(many.positions)
         free = self.net.layout.free_root if free_root is None else free_root
-        parts = [
-            self._solve_part(rows(many, at, at + training.CHUNK), steps, limits, free)
-            for at in range(0, count, training.CHUNK)
-        ]
+        parts = [self._solve_part(rows(many, at, at + BATCH), steps, limits, free) for at in range(0, count, BATCH)]
         quaternions, root_pos, error = (np.concatenate([p[i] for p in parts]) for i in range(3))
         return Solution(quaternions, root_pos, error, error < REACHED, steps, time.perf_counter() - began)
 

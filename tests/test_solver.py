@@ -333,15 +333,15 @@ def test_solving_changes_none_of_its_arguments() -> None:
 
 def test_a_batch_may_be_a_list_and_is_cut_into_pieces_unseen() -> None:
     found, poses = trained("tentacle")
-    rows = np.arange(poses.frames).repeat(5)  # more than one piece of work
-    assert len(rows) > 2 * training.CHUNK
+    rows = np.resize(np.arange(poses.frames), 2 * solver.BATCH + 100)  # more than one piece of work
     goals = goals_of(poses, rows)
     whole = found.solve_batch(goals)
     listed = found.solve_batch([one(goals, i) for i in range(len(rows))])
     np.testing.assert_array_equal(listed.quaternions, whole.quaternions)
     varied = replace(goals, phase=np.linspace(0, 1, len(rows)), ground=np.zeros(len(rows)))
-    part = found.solve_batch(replace(one(varied, slice(400, 410))))
-    np.testing.assert_allclose(part.quaternions, found.solve_batch(varied).quaternions[400:410], atol=1e-5)
+    seam = slice(solver.BATCH - 5, solver.BATCH + 5)
+    part = found.solve_batch(replace(one(varied, seam)))
+    np.testing.assert_allclose(part.quaternions, found.solve_batch(varied).quaternions[seam], atol=1e-5)
 
 
 # ---------------------------------------------------------------- sessions and the meter
