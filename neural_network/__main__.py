@@ -14,7 +14,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -168,33 +168,36 @@ def run_import(args: argparse.Namespace) -> int:
         kinds = ", ".join(sorted({path.suffix.lower() for path in others}))
         print(f"{len(others)} files of other kinds ({kinds}) are passed over: import them in Blender", file=say)
     try:
-        return _import_files(files, args.output, options, args.jobs, say, sys.stdout if args.json == "-" else lines)
+        print(f"{len(files)} files, {options.rig} rig, to {args.output}", file=say)
+        events = importing.run(files, args.output, options, args.jobs)
+        show_import(events, len(files), say, sys.stdout if args.json == "-" else lines)
+        return 0
     finally:
         if lines is not None:
             lines.close()
 
 
-def _import_files(
-    files: list[Path], output: Path, options: importing.Options, jobs: int, say: TextIO, rows_to: TextIO | None
-) -> int:
+def show_import(
+    events: Iterable[importing.Progress | importing.Written], files: int, say: TextIO, rows_to: TextIO | None
+) -> list[importing.Written]:
+    """Loop over the events of an import of so many files: a line each, a summary, a JSON row each; returns what was written."""
     done: list[importing.Row] = []
     written: list[importing.Written] = []
     again = 0
-    print(f"{len(files)} files, {options.rig} rig, to {output}", file=say)
     print(f"{'':9} {'file':28} joints frames   fps   used      s     m    m/s  notes", file=say)
     try:
-        for event in importing.run(files, output, options, jobs):
+        for event in events:
             if isinstance(event, importing.Written):
                 written.append(event)
                 continue
             done.append(event.row)
             again += event.again
-            print(f"{event.done:4}/{len(files):<4} {_row_line(event.row)}", file=say, flush=True)
+            print(f"{event.done:4}/{files:<4} {_row_line(event.row)}", file=say, flush=True)
             if rows_to is not None:
                 print(json.dumps(_row_json(event.row)), file=rows_to, flush=True)
     finally:
         if done:
-            for line in _summary(done, again, len(files)):
+            for line in _summary(done, again, files):
                 print(line, file=say)
     for file in written:
         print(f"{file.path}: {file.clips} clips, {file.frames} frames, {file.joints} bones", file=say)
@@ -202,7 +205,7 @@ def _import_files(
             print(f"  the up axis of {file.outvoted} clips was taken from the other files with this skeleton", file=say)
     if len(written) > 1:
         print(f"{len(written)} skeletons, so one file each; --rig reference brings people to one rig", file=say)
-    return 0
+    return written
 
 
 def _row_line(row: importing.Row) -> str:
