@@ -206,8 +206,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     "reference": CONTRACT,
     "older": {**CONTRACT, "mix": 0.0, "fk_every": 16, "contact_every": 8, "fk_off_below": 0.02, "older_ground": True},
     "quality": {"hidden": (512, 512, 512), "lr": 0.0015},
+    "positions": {"layout": "positions", "mix": 0.3, "joint_noise": 0.2},
 }
-"""Named settings: the contract's own, its older schedule, and a larger network that still answers in real time."""
+"""Named settings: the contract's own, its older schedule, a larger network that still answers in real time, and one that sees
+no orientations: strange poses would then only blur what it guesses."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -272,6 +274,9 @@ def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
     if args.also is not None:
         own, others = poses.frames, dataset.load(args.also)
         poses = dataset.join([poses, dataset.on_body(others, poses.skeleton)])
+        say(
+            f"Also {others.frames} frames of others ({args.also.name}) on this body, half of what is learned; none is tested on"
+        )
     samples = prepare(poses, older_ground=args.older_ground)
     if poses.skeleton.limits is None:
         limits = losses.mine_limits(poses.skeleton, training.components(samples.rot))

@@ -709,7 +709,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = {k: v for k, v in PRESETS["quality"].items() if k in Training.__dataclass_fields__}
     large = replace(small, **settings, time_limit=args.quality_seconds or args.train_seconds)
     plans = {"reference": small, "quality": large}
-    plans |= {"positions": replace(small, layout="positions"), "quality positions": replace(large, layout="positions")}
+    plans |= {
+        f"{name} positions".removeprefix("reference "): replace(plan, **PRESETS["positions"])
+        for name, plan in plans.items()
+    }
     nets = {name: trained(name, plan, poses, samples, parts, cache) for name, plan in plans.items()}
 
     rig = poses.skeleton
