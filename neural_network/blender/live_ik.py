@@ -20,7 +20,7 @@ from .. import rotations
 from ..context import task_value
 from ..network import Network
 from ..solver import Goals
-from . import live_pose, live_rig, live_takeover, live_targets, runtime
+from . import live_overlay, live_pose, live_rig, live_takeover, live_targets, runtime
 from .live_controls import ControlRig
 from .live_state import (
     BASE,
@@ -61,6 +61,7 @@ __all__ = [
 ]
 
 UNMOVED = 1e-6  # [leg lengths], 1 - |cos of half the angle|: float32 places that went to the world and back
+RENDERED = "A render shows the action without Live IK"
 _paused = False
 
 
@@ -499,9 +500,25 @@ def _after_load(*_: object) -> None:
 
 def _before_render(*_: object) -> None:
     if lives:
-        print("Neural IK: rendering while Live IK is on shows the action without it: Apply and key, or Bake, first")
+        print(f"Neural IK: {RENDERED}: Apply and key, or Bake, first")
         for live in lives.values():
-            live.notes = [n for n in live.notes if "Render" not in n] + ["Rendered without Live IK: Bake first"]
+            live.notes = [n for n in live.notes if n != RENDERED] + [RENDERED]
+        if not bpy.app.background and not bpy.app.timers.is_registered(_warn):
+            bpy.app.timers.register(_warn, first_interval=0.0)
+
+
+def _warn() -> None:
+    """Say it where it is seen: a handler has no window of its own."""
+    manager = bpy.context.window_manager
+    if not manager.windows:
+        return
+
+    def draw(menu: Any, _: Any) -> None:
+        menu.layout.label(text=RENDERED)
+        menu.layout.label(text="Apply and key, or Bake, then render again")
+
+    with bpy.context.temp_override(window=manager.windows[0]):
+        manager.popup_menu(draw, title="Live IK", icon="ERROR")
 
 
 _HANDLERS = (
@@ -522,6 +539,7 @@ def register() -> None:
     """Watch for updates; pick up what a file holds."""
     for name, handler in _HANDLERS:
         getattr(bpy.app.handlers, name).append(handler)
+    live_overlay.register()
     if hasattr(bpy.data, "collections"):  # not while Blender is still starting
         sync(fresh=True)
 
@@ -534,8 +552,10 @@ def unregister() -> None:
             live_pose.restore(ob, collection)
         live_targets.remove(collection)
     lives.clear()
-    if bpy.app.timers.is_registered(_catch_up):
-        bpy.app.timers.unregister(_catch_up)
+    live_overlay.unregister()
+    for timer in (_catch_up, _warn):
+        if bpy.app.timers.is_registered(timer):
+            bpy.app.timers.unregister(timer)
     for name, handler in _HANDLERS:
         found = getattr(bpy.app.handlers, name)
         if handler in found:

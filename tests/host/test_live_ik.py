@@ -473,6 +473,34 @@ def test_only_selected_bones_move_if_wished(began: Any) -> None:
     assert {pb.name for pb, m in zip(bones, moved, strict=True) if m} == {"LeftArm", "LeftForeArm"}
 
 
+def test_dots_tell_what_is_reached_and_lines_what_misses(began: Any) -> None:
+    import bpy
+
+    overlay = wing("blender.live_overlay")
+    target("RightHand").location.z += 0.05
+    update()
+    dots, lines = overlay.marks(bpy.context.view_layer)
+    assert len(dots) == 3, "the feet's and the hand's"
+    assert not lines
+    target("RightHand").location.z += 5
+    update()
+    dots, lines = overlay.marks(bpy.context.view_layer)
+    begin, end = max(lines, key=lambda line: line[0][0][2])  # feet may be pulled off theirs too
+    assert begin[0] == pytest.approx(target("RightHand").matrix_world.translation, abs=1e-6)
+    assert end[0] == pytest.approx(began.matrix_world @ began.pose.bones["RightHand"].head, abs=1e-6)
+    assert begin[1][0] > begin[1][1], "red"
+    bpy.ops.neural_ik.live_cancel()
+    assert overlay.marks(bpy.context.view_layer) == ([], [])
+
+
+def test_a_render_without_a_bake_is_told_once(began: Any) -> None:
+    import bpy
+
+    for handler in bpy.app.handlers.render_init * 2:
+        handler(bpy.context.scene)
+    assert live().notes.count("A render shows the action without Live IK") == 1
+
+
 def test_a_flipped_pose_is_the_mirror_image(began: Any) -> None:
     import bpy
 

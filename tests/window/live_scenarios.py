@@ -149,6 +149,14 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
     yield from picture(out / "live_2_dragged.png")
     dragged = channels()
 
+    hand.location.z += 1.0  # out of reach: red, and a line from the target to the hand
+    yield 0.3
+    assert missed("RightHand") > 0.1
+    yield from picture(out / "live_2_out_of_reach.png")
+    hand.location.z -= 1.0
+    yield 0.3
+    assert np.abs(channels() - dragged).max() <= 1e-4
+
     yield from strike("Z", ctrl=True)
     yield 0.5
     assert np.abs(channels() - before).max() <= SAME, "one undo takes the whole drag back"
