@@ -229,7 +229,8 @@ def another_body(
     """A general network on a body it never saw: at once, and with 100 and 500 own frames, beside learning from nothing.
 
     ``body`` is a family or a CMU subject such as cmu_mb/16; ``init`` and ``also`` are the general network and its poses, on the
-    reference rig. Whole takes are dealt to ``turns`` folds, each once the test part. Every training gets the same CPU seconds.
+    reference rig. Whole takes are dealt to ``turns`` folds (at least two), each once the test part;
+    1 looks at the first alone. Every training gets the same CPU seconds.
     """
     settings = replace(settings, patience=settings.epochs)  # few frames make short epochs: time ends it, not patience
     family, _, subject = body.partition("/")
@@ -247,8 +248,9 @@ def another_body(
         print(f"\n{body}: too few takes of one body to hold one out")
         return []
     rows: list[dict[str, object]] = []
-    for fold in range(min(turns, len(takes))):
-        held = np.isin(names, takes[fold :: min(turns, len(takes))])[own.clip]
+    dealt = min(max(2, turns), len(takes))
+    for fold in range(min(turns, dealt)):
+        held = np.isin(names, takes[fold::dealt])[own.clip]
         test, train = np.flatnonzero(held), np.flatnonzero(~held)
         foreign = np.arange(own.frames, both.frames)
         adapted = training.adapted(general, alike, samples_both, foreign, settings)
@@ -296,6 +298,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     box = here / "training_data"
     parser.add_argument("--init", type=Path, default=box / "weights" / "best.npy", help="the general network")
     parser.add_argument("--also", type=Path, default=box / "training_data.npz", help="the general poses")
+    parser.add_argument("--folds", type=int, default=2, help="of a body's takes, for the second question")
     parser.add_argument("--report", type=Path, help="write the first question's page there")
     parser.add_argument("--skip-families", action="store_true", help="only the second question")
     parser.add_argument("--json", type=Path, help="write the figures there")
@@ -308,7 +311,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not options.skip_families:
         rows += families_together(options.mocap, settings, options.families, options.report)
     for body in options.body:
-        rows += another_body(options.mocap, settings, body, options.init, options.also)
+        rows += another_body(options.mocap, settings, body, options.init, options.also, options.folds)
     if options.json:
         options.json.write_text(
             json.dumps({"seconds": options.seconds, "rows": rows}, indent=1) + "\n", encoding="utf-8"
