@@ -110,7 +110,7 @@ def to_proportioned_reference(clip: Clip, roles: Roles | None = None) -> tuple[S
     if roles is None:
         roles = clip_roles(clip)
     source, motion = clip_motion(clip, roles)
-    _require_legs(source.bones, "clip")
+    require_legs(source.bones, "clip")
     stand = _standing_pose(source, motion)
     skeleton = proportioned_reference(source, _to_t_pose(source, motion, stand, _contacts(source, motion)))
     played = {name: j for j, name in enumerate(skeleton.names) if name in source.bones}
@@ -123,7 +123,7 @@ def proportioned_reference(body: Body, to_t: Mapping[str, np.ndarray] | None = N
 
     ``to_t`` are the rotations since rest of the body's T-pose per role, found from its rest where they are not given.
     """
-    _require_legs(body.bones, "body")
+    require_legs(body.bones, "body")
     to_t = _rest_to_t_pose(body) if to_t is None else to_t
     turned = np.empty((len(body.parents), 3, 3))
     by_bone = {j: role for role, j in body.bones.items()}
@@ -195,13 +195,14 @@ def retarget(
         roles = clip_roles(clip)
     source, motion = clip_motion(clip, roles)
     body = skeleton_body(target, target_roles)
-    _require_legs(source.bones, "clip")
-    _require_legs(body.bones, "target")
+    require_legs(source.bones, "clip")
+    require_legs(body.bones, "target")
     turned, root_pos = carry(source, motion, body)
     return local_rotations(target, turned), root_pos
 
 
-def _require_legs(bones: Mapping[str, int], what: str) -> None:
+def require_legs(bones: Mapping[str, int], what: str) -> None:
+    """ValueError, naming what is missing, unless ``bones`` (by role) have hips and two legs."""
     missing = [r for r in ("Hips", "LeftThigh", "RightThigh", "LeftShin", "RightShin") if r not in bones]
     if missing:
         raise ValueError(
