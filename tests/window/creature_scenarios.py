@@ -51,16 +51,20 @@ def bird() -> Any:
     return ob
 
 
-def look(centre: tuple[float, float, float], distance: float) -> None:
-    """At the creature, from the front, a little from its left and from above."""
+def look(centre: tuple[float, float, float], distance: float, towards: tuple[float, float, float]) -> None:
+    """At the creature, from the side that ``towards`` points to."""
     live_scenarios.look()
     view = drive.area().spaces[0].region_3d
     view.view_location, view.view_distance = centre, distance
-    view.view_rotation = Vector((0.6, -1, 0.5)).to_track_quat("Z", "Y")
+    view.view_rotation = Vector(towards).to_track_quat("Z", "Y")
 
 
 def creature(
-    install: Callable[[], Steps], out: Path, make: Callable[[], Any], pulls: dict[str, tuple[float, float]]
+    install: Callable[[], Steps],
+    out: Path,
+    make: Callable[[], Any],
+    towards: tuple[float, float, float],
+    pulls: dict[str, tuple[float, float]],
 ) -> Steps:
     """Propose, extract, save, train and load by the extension's own buttons, then drag every end in ``pulls`` [pixels]."""
     yield from install()
@@ -70,7 +74,7 @@ def creature(
         ob = make()
     name = ob.name.lower()
     size = max(ob.dimensions)
-    look((0, 0, 0.3 * size), 1.5 * size)
+    look((0, 0, 0.3 * size), 1.5 * size, towards)
     yield 0.5
     with inside("UI"):
         bpy.ops.neural_ik.ends_propose()
@@ -100,9 +104,9 @@ def creature(
 
 def quadruped(install: Callable[[], Steps], out: Path) -> Steps:
     """A dog gives its paw and looks up."""
-    return creature(install, out, dog, {"fore_paw_L": (-30, 60), "nose": (-20, 45), "tail4": (4, 18)})
+    return creature(install, out, dog, (1, -0.7, 0.4), {"fore_paw_L": (-30, 60), "nose": (-20, 45), "tail4": (4, 18)})
 
 
 def flying(install: Callable[[], Steps], out: Path) -> Steps:
     """A bird lifts a wing and turns its head."""
-    return creature(install, out, bird, {"wing_tip_L": (-25, 60), "head": (-5, 14)})
+    return creature(install, out, bird, (0.6, -1, 0.5), {"wing_tip_R": (-15, 60), "head": (-5, 14)})
