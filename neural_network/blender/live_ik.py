@@ -124,7 +124,18 @@ def live_of(collection: bpy.types.Collection) -> Live | None:
 
 def _make(collection: bpy.types.Collection, ob: bpy.types.Object, rig: Rig, net: Network) -> Live:
     """A Live from what lies in the collection."""
-    return worked_out(collection.name, ob, rig, net, load(collection, BASE, rig), load(collection, BEFORE, rig))
+    own = settings_of(collection).limits_from == "OWN"
+    return worked_out(collection.name, ob, rig, net, load(collection, BASE, rig), load(collection, BEFORE, rig), own)
+
+
+def remake(collection: Any) -> None:
+    """What is worked out of a character holds no more: make it anew, and solve at Blender's next update."""
+    if lives.pop(collection.name, None) is None:
+        return
+    sync(solved=False)
+    ob = settings_of(collection).armature
+    if ob is not None:
+        ob.update_tag(refresh={"OBJECT"})
 
 
 def end(context: bpy.types.Context, collection: bpy.types.Collection, keep: bool) -> None:

@@ -137,6 +137,8 @@ class NEURAL_IK_PT_live_settings(_Panel, bpy.types.Panel):
         layout.prop(settings, "touch")
         layout.prop(settings, "selected_only")
         layout.prop(settings, "limits")
+        if settings.limits:
+            layout.prop(settings, "limits_from")
         layout.prop(settings, "ground")
         layout.prop(settings, "motion")
         if settings.motion == "MANUAL":

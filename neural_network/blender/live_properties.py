@@ -29,6 +29,12 @@ def _changed(self: Any, context: bpy.types.Context | None) -> None:
     live_state.changed(self.id_data)
 
 
+def _other_limits(self: Any, context: bpy.types.Context | None) -> None:
+    from . import live_ik
+
+    live_ik.remake(self.id_data)
+
+
 def _is_armature(self: Any, ob: bpy.types.Object) -> bool:
     return ob.type == "ARMATURE"
 
@@ -98,6 +104,14 @@ class NEURAL_IK_Live(bpy.types.PropertyGroup):
         name="Selected Bones Only", description="Move only the bones that are selected", update=_changed
     )
     limits: BoolProperty(name="Joint Limits", description="Never bend a joint further than it goes", update=_changed)
+    limits_from: EnumProperty(
+        name="Limits",
+        items=[
+            ("LEARNED", "Learned", "Anatomical for the demo's rig, else as far as the learned poses went"),
+            ("OWN", "The Rig's", "The IK limits and locks of the bones (Bone properties, Inverse Kinematics)"),
+        ],
+        update=_other_limits,
+    )
     motion: EnumProperty(
         name="Motion",
         items=[

@@ -51,6 +51,28 @@ def fit(ob: bpy.types.Object, net: Network) -> Rig:
     return replace(rig, skeleton=skeleton, index=rig.index[order], roles=theirs.names)
 
 
+def limited(ob: bpy.types.Object, rig: Rig, net: Network, own: bool) -> Rig:
+    """``rig`` with joint limits: those of the weights (anatomical or seen in the poses learned), or the rig's ``own`` IK limits."""
+    limits = net.skeleton.limits
+    if own:
+        limits = np.array([_own_limits(ob.pose.bones[i]) for i in rig.index.tolist()])
+        limits -= np.repeat(rig.skeleton.t_pose, 2, axis=1)  # they belong to the rest pose, a skeleton's to the T-pose
+    return replace(rig, skeleton=replace(rig.skeleton, limits=limits))
+
+
+def _own_limits(pb: Any) -> list[float]:
+    """Lower and upper bound about X, Y, Z [rad] as set for Blender's own IK; half a turn where there is none."""
+    out: list[float] = []
+    for axis in "xyz":
+        if getattr(pb, f"lock_ik_{axis}"):
+            out += [0.0, 0.0]
+        elif getattr(pb, f"use_ik_limit_{axis}"):
+            out += [getattr(pb, f"ik_min_{axis}"), getattr(pb, f"ik_max_{axis}")]
+        else:
+            out += [-np.pi, np.pi]
+    return out
+
+
 def usable(ob: bpy.types.Object, net: Network, controls: bool = False) -> Rig:
     """:func:`fit`, for a rig that may be moved; else ValueError says why it may not, and what to do.
 

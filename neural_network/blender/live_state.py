@@ -215,8 +215,10 @@ def worked_out(
     net: Network,
     base: dict[str, np.ndarray],
     before: dict[str, np.ndarray],
+    own_limits: bool = False,
 ) -> Live:
     """Everything that solving needs, for a pose to build on and one to go back to."""
+    rig = live_rig.limited(ob, rig, net, own_limits)
     solver = Solver(net, rig.skeleton)
     live = Live(name, rig, solver, solver.session(), base, before)
     skeleton = rig.skeleton

@@ -501,6 +501,70 @@ def test_a_render_without_a_bake_is_told_once(began: Any) -> None:
     assert live().notes.count("A render shows the action without Live IK") == 1
 
 
+@pytest.mark.parametrize("source", ["LEARNED", "OWN"])
+def test_joint_limits_are_kept_on_a_rig_of_other_names(character: Any, source: str) -> None:
+    import bpy
+
+    character.animation_data.action = None
+    for pb in character.pose.bones:
+        pb.rotation_quaternion = (1, 0, 0, 0)
+    character.data.bones["LeftForeArm"].name = "forearm.L"
+    elbow = character.pose.bones["forearm.L"]
+    for axis in "xyz":
+        setattr(elbow, f"use_ik_limit_{axis}", True)
+        setattr(elbow, f"ik_min_{axis}", -0.2)
+        setattr(elbow, f"ik_max_{axis}", 0.2)
+    update()
+    bpy.ops.neural_ik.live_start()
+    hand = target("LeftHand")
+    hand.neural_ik_target.turn_weight = 0
+    hand.location.x -= 0.35
+    update()
+    bent = elbow.rotation_quaternion.angle
+    assert bent > 0.5, "without limits it bends"
+    settings().limits, settings().limits_from = True, source
+    update()
+    limits = live().rig.skeleton.limits
+    assert limits is not None
+    if source == "OWN":
+        assert elbow.rotation_quaternion.angle <= 0.35
+        settings().limits_from = "LEARNED"
+        update()
+        assert elbow.rotation_quaternion.angle > 0.35
+    settings().limits = False
+    update()
+    assert elbow.rotation_quaternion.angle == pytest.approx(bent, abs=1e-3)
+
+
+def test_phase_and_task_by_hand_change_the_pose(began: Any) -> None:
+    target("LeftHand").location.z += 0.2
+    update()
+    own, shown = live().goals, matrices(began)
+    settings().motion = "MANUAL"
+    settings().phase, settings().task = 0.9, "dance"
+    update()
+    assert live().goals.phase == pytest.approx(0.9)
+    assert live().goals.task != own.task
+    assert apart(matrices(began), shown) > 1e-4
+    assert missed(began, "LeftHand") <= HIT
+    settings().motion = "AUTO"
+    update()
+    assert (live().goals.phase, live().goals.task) == (own.phase, own.task)
+
+
+def test_a_pose_far_from_everything_learned_is_told(began: Any) -> None:
+    engine, panel = wing("blender.live_ik"), wing("blender.live_panel")
+    target("LeftHand").location.z += 0.05
+    update()
+    near = engine.explain(live()).out_of_range
+    if not near > 0:
+        pytest.skip("these weights have no meter")
+    target("Head").location.z -= 1.2
+    target("LeftFoot").location.z += 1.0
+    update()
+    assert near < panel.FAR_OFF < engine.explain(live()).out_of_range
+
+
 def test_a_flipped_pose_is_the_mirror_image(began: Any) -> None:
     import bpy
 
