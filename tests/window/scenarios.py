@@ -19,6 +19,7 @@ import creature_scenarios
 import drive
 import live_scenarios
 import role_scenarios
+import teach_scenarios
 from drive import Gaps, Steps, inside, key, open_tab, picture, press, until, window
 
 EXTENSION = "bl_ext.user_default.neural_ik"
@@ -246,5 +247,10 @@ def flying() -> Steps:
     return creature_scenarios.flying(install, Path(OUT))
 
 
-SCENARIOS = {f.__name__: f for f in (newcomer, interrupted, closing, dragging, roles, quadruped, flying)}
+def teaching() -> Steps:
+    """The panel Live by clicks."""
+    return teach_scenarios.teach(install, Path(OUT))
+
+
+SCENARIOS = {f.__name__: f for f in (newcomer, interrupted, closing, dragging, roles, quadruped, flying, teaching)}
 drive.run(SCENARIOS[NAME]())

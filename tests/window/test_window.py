@@ -48,3 +48,7 @@ def test_roles_are_found_coloured_and_picked_by_the_mouse(zip_path: Path, tmp_pa
 
 def test_a_dog_is_learned_and_dragged(zip_path: Path, tmp_path: Path) -> None:
     held("quadruped", zip_path, tmp_path)
+
+
+def test_legs_are_taught_sent_driven_and_recorded_by_clicks(zip_path: Path, tmp_path: Path) -> None:
+    held("teaching", zip_path, tmp_path)
