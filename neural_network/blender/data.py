@@ -33,6 +33,7 @@ AT_REST = {
     "rotation_axis_angle": (0.0, 0, 1, 0),
     "scale": (1.0, 1, 1),
 }
+LOOSE = 0.002  # of the body's size: a bone that leaves its place by more is spoken of
 DIGITS = 6  # decimals kept [rad, m]
 MOST_FRAMES = 1_000_000  # of one take: more is a mistyped range, and would fill the memory
 
@@ -153,7 +154,8 @@ def extract(
                 try:
                     part = next(sampler)
                 except StopIteration as end:
-                    rot[done : done + len(own)], root[done : done + len(own)] = end.value
+                    rot[done : done + len(own)], root[done : done + len(own)], apart = end.value
+                    notes += _loose(rig, take, apart)
                     break
                 yield Progress(done + part, total, text)
             done += len(own)
@@ -300,8 +302,25 @@ def _why_take_evaluated(ob: bpy.types.Object, rig: Rig, take: _Take) -> str:
 # ---- the fast path
 
 
-def _fast(rig: Rig, take: _Take, frames: np.ndarray) -> Generator[int, None, tuple[np.ndarray, np.ndarray]]:
-    """rot_local (F, J, 3) [rad] and root_pos (F, 3) [m] from the curves alone; yields the frames done, in shares."""
+_Sampled = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""rot_local (F, J, 3) [rad], root_pos (F, 3) [m], and how far each bone leaves its place on its parent (J) [m] at most."""
+
+
+def _loose(rig: Rig, take: _Take, apart: np.ndarray) -> list[str]:
+    """What is lost where bones leave their places on their parents: poses keep every bone's length."""
+    limit = LOOSE * float(np.ptp(rig.skeleton.rest_arm[:, :3, 3], axis=0).max())
+    moved = np.flatnonzero(apart > limit)
+    if not len(moved):
+        return []
+    worst = int(np.argmax(apart))
+    return [
+        f"{take.name} moves {len(moved)} bones from their places on their parents, {rig.skeleton.names[worst]} most, by "
+        f"{apart[worst] * 1000:.0f} mm; that was left out, for bones keep their length."
+    ]
+
+
+def _fast(rig: Rig, take: _Take, frames: np.ndarray) -> Generator[int, None, _Sampled]:
+    """What the curves alone say; yields the frames done, in shares."""
     assert take.action is not None
     count = len(frames)
     keys = _Keys(frames)
@@ -345,7 +364,12 @@ def _fast(rig: Rig, take: _Take, frames: np.ndarray) -> Generator[int, None, tup
                 basis[:, axis, 3] = keys.sample(curve)
         world = world @ step_matrix @ basis
     rot[:, 0] = _root_basis(rig, rig.turn @ world[:, :3, :3])
-    return rot, world[:, :3, 3] @ rig.turn.T * rig.unit
+    apart = np.zeros(rig.skeleton.count)
+    for j, bone in enumerate(rig.index.tolist()):
+        for b in rig.between(bone) if j else ():
+            for curve in take.curves.get((b, "location"), {}).values() if not rig.connected[b] else ():
+                apart[j] = max(apart[j], float(np.abs(keys.sample(curve)).max()) * rig.unit)
+    return rot, world[:, :3, 3] @ rig.turn.T * rig.unit, apart
 
 
 def _relative(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -407,8 +431,8 @@ class _Keys:
 
 def _evaluated(
     scene: bpy.types.Scene, ob: bpy.types.Object, rig: Rig, take: _Take, frames: np.ndarray, kept: _Kept
-) -> Generator[int, None, tuple[np.ndarray, np.ndarray]]:
-    """rot_local (F, J, 3) [rad] and root_pos (F, 3) [m] as Blender evaluates them; yields the frames done."""
+) -> Generator[int, None, _Sampled]:
+    """What Blender evaluates; yields the frames done."""
     kept.play(take)
     buffer = np.empty(len(rig.bones) * 16, np.float32)
     matrices = buffer.reshape(-1, 4, 4)
@@ -431,7 +455,12 @@ def _evaluated(
     turned = runtime.orthonormal(worlds[:, None, :3, :3] @ runtime.orthonormal(poses[..., :3, :3].astype(np.float64)))
     rot = runtime.local_rotations(rig, turned)
     heads = np.einsum("fab,fb->fa", worlds[:, :3, :3], poses[:, 0, :3, 3]) + worlds[:, :3, 3]
-    return rot, (heads - kept.location) * metres(ob)
+    parents, rest = rig.skeleton.parents[1:], rig.skeleton.rest_arm
+    places = np.einsum("fab,fjb->fja", worlds[:, :3, :3], poses[:, :, :3, 3]) * metres(ob)
+    offsets = (rest[1:, :3, 3] - rest[parents, :3, 3])[:, None] @ rest[parents, :3, :3]  # in the parents' own axes
+    shown = (places[:, 1:] - places[:, parents])[..., None, :] @ turned[:, parents]
+    apart = np.concatenate([[0.0], np.linalg.norm(shown - offsets, axis=-1)[..., 0].max(axis=0)])
+    return rot, (heads - kept.location) * metres(ob), apart
 
 
 class _Kept:

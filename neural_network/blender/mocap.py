@@ -110,7 +110,7 @@ def import_files(
 
 
 def poses_of(path: Path, options: Options, rig: Rig | None) -> tuple[Row, list[PoseSet]]:
-    """The clips of a file on the skeleton of ``rig``, or on their own, and what was found; a reason where there are none."""
+    """The clips of a file on the skeleton of ``rig``, else as ``options`` say; and what was found, or why there are none."""
     try:
         clip = importing.read_clip(path, up_axis=options.up_axis, unit=options.unit, fps=options.source_fps)
         pieces, found, warnings = importing.pieces_of(path, clip, options)
@@ -118,12 +118,13 @@ def poses_of(path: Path, options: Options, rig: Rig | None) -> tuple[Row, list[P
         for piece in pieces:
             piece, doubts = importing.smoothed(path, piece, options)
             warnings += doubts
-            if rig is None:
+            if rig is None and options.rig == "own":
                 out.append(importing.clip_to_poses(piece))
                 continue
-            played = {role: j for j, role in enumerate(rig.roles)}
-            rot, root = retarget.retarget(piece, rig.skeleton, played, importing.given_roles(piece, options))
-            out.append(dataset.make(rig.skeleton, rot, root, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps))
+            target = reference() if rig is None else rig.skeleton
+            played = {role: j for j, role in enumerate(target.names if rig is None else rig.roles)}
+            rot, root = retarget.retarget(piece, target, played, importing.given_roles(piece, options))
+            out.append(dataset.make(target, rot, root, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps))
     except (ValueError, OSError, MemoryError) as error:
         words = " ".join(str(error).split()) or type(error).__name__
         return Row(str(path), False, reason=words), []

@@ -17,13 +17,14 @@ def test_the_zip_holds_what_users_need_and_nothing_else(built_zip: Path) -> None
     names = set(zipfile.ZipFile(built_zip).namelist())
     needed = {"__init__.py", "blender_manifest.toml", "LICENSE", "training_data/training_data.npz"}
     needed |= {p.relative_to(REPO).as_posix() for p in (REPO / "neural_network").rglob("*.py")}
-    needed |= {p.name for p in REPO.glob("standalone_trainer.py")}
+    needed |= {"standalone_trainer.py", "batch_extract.py"}
     assert needed <= names
     roots = {name.split("/")[0] for name in names}
     assert roots <= {
         "neural_network",
         "training_data",
         "standalone_trainer.py",
+        "batch_extract.py",
         "__init__.py",
         "blender_manifest.toml",
         "LICENSE",
@@ -53,6 +54,7 @@ def test_every_operator_and_panel_is_there_and_all_leave_without_a_trace(extensi
     for name in (
         "load_data",
         "load_weights",
+        "import_mocap",
         "run_tests",
         "extract_data",
         "save_data",

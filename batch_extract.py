@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Poses from whole folders of .blend, .glb, .gltf, .fbx, .bvh and .amc files, in a Blender without a window.
+
+``blender --background --python-exit-code 1 --python batch_extract.py -- FOLDER -o data.npz``; ``-- --help`` tells the rest.
+With Blender as a Python module: ``python batch_extract.py FOLDER -o data.npz``.
+Exit codes: 0 poses were written, 1 no file gave any, 2 bad input, 130 stopped by Ctrl-C.
+"""
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    from neural_network.blender import batch
+
+    words = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else sys.argv[1:]
+    if "--" not in sys.argv and Path(sys.argv[0]).name != Path(__file__).name:
+        words = []  # Blender's own words
+    batch.end(batch.main(words))

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Batch extraction as it is typed: a folder of files in, poses out, and nothing stops at a bad file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import HOST
+
+from benchmarks import rigs
+from neural_network import dataset
+from neural_network.formats import bvh
+
+from .conftest import wing
+
+
+def batch(extension: ModuleType, *words: Any) -> subprocess.CompletedProcess[str]:
+    """The program from the installed zip, in a Blender of its own."""
+    program = Path(extension.__file__ or "").with_name("batch_extract.py")
+    import bpy
+
+    inside = [bpy.app.binary_path, "--background", "--python-exit-code", "1", "--python"]
+    start = [*inside, str(program), "--"] if bpy.app.binary_path else [sys.executable, "-B", str(program)]
+    command = [*start, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False)
+
+
+@pytest.fixture
+def folder(demo: Any, tmp_path: Path) -> Path:
+    """The demo character as a .blend, twice over; a walk as a BVH; and files that hold nothing."""
+    import bpy
+
+    out = tmp_path / "takes"
+    (out / "deeper").mkdir(parents=True)
+    for action in list(bpy.data.actions)[3:]:
+        bpy.data.actions.remove(action)
+    bpy.ops.wm.save_as_mainfile(filepath=str(out / "a.blend"), copy=True)
+    bpy.ops.wm.save_as_mainfile(filepath=str(out / "deeper" / "ä b.blend"), copy=True)
+    bvh.write(out / "walk.bvh", rigs.walk(rigs.all_rigs()["mixamo"]))
+    (out / "broken.bvh").write_text("HIERARCHY\nROOT Hips\n{\n")
+    (out / "broken.blend").write_bytes(b"BLENDER but not really")
+    (out / "broken.glb").write_bytes(b"glTF")
+    (out / "empty.fbx").write_bytes(b"")
+    (out / "notes.txt").write_text("not motion")
+    return out
+
+
+def test_a_folder_becomes_one_file_for_each_skeleton(
+    extension: ModuleType, demo: Any, folder: Path, tmp_path: Path
+) -> None:
+    import bpy
+
+    names = sorted(a.name for a in wing("blender.data").moving_actions(demo))
+    bpy.ops.neural_ik.extract_data()
+    expected = wing("blender.memory").memory.poses
+    done = batch(extension, folder, "-o", tmp_path / "out" / "data.npz", "--json", tmp_path / "rows.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["data-1.npz", "data-2.npz"]
+    both = dataset.load(tmp_path / "out" / "data-1.npz")
+    assert sorted(both.clip_names) == sorted(names * 2)
+    assert np.abs(both.rot[: expected.frames] - expected.rot).max() < HOST
+    assert both.skeleton.fingerprint == expected.skeleton.fingerprint
+    assert dataset.load(tmp_path / "out" / "data-2.npz").clip_names == ("walk",)
+    rows = [json.loads(line) for line in (tmp_path / "rows.json").read_text("utf-8").splitlines()]
+    refused = {Path(row["path"]).name for row in rows if row["reason"]}
+    assert refused == {"broken.bvh", "broken.blend", "broken.glb", "empty.fbx"}
+    assert all("Traceback" not in row["reason"] for row in rows)
+    told = [line for line in done.stdout.splitlines() if "/7 broken" in line]
+    assert len(told) == 3
+    assert all("not taken." in line for line in told)
+
+
+def test_everything_comes_onto_the_reference_rig_if_asked(extension: ModuleType, folder: Path, tmp_path: Path) -> None:
+    done = batch(extension, folder, "-o", tmp_path / "data.npz", "--rig", "reference", "--fps", "20")
+    assert done.returncode == 0, done.stdout + done.stderr
+    poses = dataset.load(tmp_path / "data.npz")
+    assert poses.skeleton.count == 23
+    assert len(poses.clip_names) == 7
+    assert np.allclose(poses.clip_fps, 20)
+
+
+def test_what_the_user_got_wrong_is_said_with_exit_code_2(extension: ModuleType, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    for words, said in (
+        ((tmp_path / "nowhere", "-o", tmp_path / "d.npz"), "no such file or folder"),
+        ((tmp_path / "none", "-o", tmp_path / "d.npz"), "file in"),
+        ((folder, "-o", tmp_path / "d.txt"), ".npz"),
+        ((folder, "-o", tmp_path / "d.npz", "--fps", "0"), "--fps"),
+        ((folder, "-o", folder / "walk.bvh" / "d.npz"), "error"),
+    ):
+        done = batch(extension, *words)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert said in done.stderr
+    done = batch(extension, folder / "broken.bvh", "-o", tmp_path / "d.npz")
+    assert done.returncode == 1
+    assert "none of 1 files gave poses" in done.stderr
+    assert not list(tmp_path.glob("*.npz"))
+
+
+def test_real_glb_and_fbx_files_pose_as_blender_shows_them(
+    extension: ModuleType, empty: ModuleType, mocap: Path
+) -> None:
+    files = sorted([*(mocap / "glb").glob("*.glb"), *(mocap / "fbx").glob("*.fbx")])
+    if not files:
+        pytest.skip(f"no GLB and FBX files in {mocap}")
+    module, rig, fk = wing("blender.batch"), wing("blender.rig"), wing("forward_kinematics")
+    actions = wing("blender.actions")
+    read = 0
+    for path in files:
+        for row, poses in module.extract_file(path, None, "own"):
+            if "cannot import" in row.reason:
+                pytest.skip(row.reason)
+            assert (poses is None) == ("noanim" in path.name), row.reason
+            if poses is None:
+                continue
+            read += 1
+            ob = empty.data.objects[row.armature]
+            own = rig.read(ob)
+            scene, data = empty.context.scene, ob.animation_data
+            data.use_nla = False
+            height = float(np.ptp(own.skeleton.rest_arm[:, 2, 3]))
+            loose = {w.split(" moves ")[0] for w in row.warnings if "from their places" in w}
+            steady = [clip for clip, name in enumerate(poses.clip_names) if name not in loose]
+            assert steady, path.name
+            for clip in (steady[0], steady[-1]):
+                rows = poses.rows(clip)
+                action = empty.data.actions[poses.clip_names[clip]]
+                actions.assign(data, action, actions.slots_for(action, ob)[0] if actions.SLOTTED else None)
+                for frame in (rows.start, rows.stop - 1):
+                    moment = action.frame_range[0] + frame - rows.start
+                    scene.frame_set(int(moment // 1), subframe=moment % 1)
+                    shown = np.array([ob.pose.bones[int(b)].matrix.translation for b in own.index])
+                    shown = shown @ own.turn.T * own.unit
+                    one = poses.rot[frame].astype(float), poses.root_pos[frame].astype(float)
+                    ours = fk.armature_matrices(own.skeleton, *one)[:, :3, 3]
+                    error = np.linalg.norm((ours - ours[0]) - (shown - shown[0]), axis=1).max()
+                    assert error < 1e-4 * height, (path.name, poses.clip_names[clip], frame, error / height)
+    assert read >= 3
