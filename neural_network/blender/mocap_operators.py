@@ -70,7 +70,11 @@ class NEURAL_IK_OT_import_mocap(_Button, bpy.types.Operator):
         call = "EXEC_DEFAULT" if bpy.app.background or context.window is None else "INVOKE_DEFAULT"
         told = {name: getattr(self, name) for name in ("into", "fps", "low_pass", "up_axis", "clean")}
         ops: Any = bpy.ops
-        return set(ops.neural_ik.carry_mocap(call, paths=json.dumps(paths), **told))
+        try:
+            return set(ops.neural_ik.carry_mocap(call, paths=json.dumps(paths), **told))
+        except RuntimeError as error:  # what the other one reports reaches a script's caller as this
+            self.report({"ERROR"}, str(error).strip().removeprefix("Error: "))
+            return {"CANCELLED"}
 
 
 class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
