@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import bpy
 import numpy as np
-from mathutils import Quaternion
+from mathutils import Matrix, Quaternion
 
 from .. import dataset, network, rotations
 from ..context import task_value
@@ -106,6 +107,16 @@ class Live:
     why: Explanation | None = None
     why_for: Goals | None = None
     colors: dict[str, tuple[float, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def into_rig(self) -> Matrix:
+        """(4, 4) object space to rig space."""
+        return Matrix((self.rig.turn * self.rig.unit).tolist()).to_4x4()
+
+    @cached_property
+    def out_of_rig(self) -> Matrix:
+        """(4, 4) rig space to object space."""
+        return Matrix((self.rig.turn.T / self.rig.unit).tolist()).to_4x4()
 
     @property
     def latency(self) -> float:

@@ -138,14 +138,12 @@ def _weigh(live: Live) -> None:
 
 def to_rig(live: Live, ob: bpy.types.Object) -> Matrix:
     """World to rig space. The object may move meanwhile: its bones then move with it, and so does rig space."""
-    turn = Matrix((live.rig.turn * live.rig.unit).tolist()).to_4x4()
-    return turn @ ob.matrix_world.inverted_safe()
+    return live.into_rig @ ob.matrix_world.inverted_safe()
 
 
 def from_rig(live: Live, ob: bpy.types.Object) -> Matrix:
     """Rig space to the world."""
-    turn = Matrix((live.rig.turn.T / live.rig.unit).tolist()).to_4x4()
-    return ob.matrix_world @ turn
+    return ob.matrix_world @ live.out_of_rig
 
 
 def read_targets(live: Live, ob: bpy.types.Object) -> tuple[np.ndarray, np.ndarray]:
