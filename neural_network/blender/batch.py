@@ -26,6 +26,7 @@ from . import data, mocap
 from .rig import SAME, read
 
 SUFFIXES = (".blend", ".glb", ".gltf", ".fbx", ".bvh", ".amc")
+IMPORT_FPS = 30.0  # of files whose keys stand in seconds, where nothing else is asked for
 ADDONS = {".glb": "io_scene_gltf2", ".gltf": "io_scene_gltf2", ".fbx": "io_scene_fbx"}
 
 
@@ -133,7 +134,7 @@ def extract_file(path: Path, fps: float | None, onto: str) -> Iterator[tuple[Row
         yield _from_reader(path, fps, onto)
         return
     try:
-        _open(path)
+        _open(path, fps or IMPORT_FPS)
     except (ValueError, RuntimeError, OSError) as error:
         yield Row(str(path), reason=_reason(error)), None
         return
@@ -145,11 +146,29 @@ def extract_file(path: Path, fps: float | None, onto: str) -> Iterator[tuple[Row
     ]
     if not bodies:
         yield Row(str(path), reason="no armature in it"), None
-    seen = set()
+    scenes: dict[bpy.types.Object, bpy.types.Scene] = {}
     for scene, ob in bodies:
-        if ob not in seen:
-            seen.add(ob)
-            yield _from_armature(path, scene, ob, fps, onto)
+        scenes.setdefault(ob, scene)
+    owned = _owned(list(scenes))
+    for ob, scene in scenes.items():
+        yield _from_armature(path, scene, ob, owned[ob], fps, onto)
+
+
+def _owned(armatures: list[bpy.types.Object]) -> dict[bpy.types.Object, list[bpy.types.Action]]:
+    """Which actions each armature is asked for: those it plays, and of those that nobody plays the ones that move it first."""
+    moving = {ob: data.moving_actions(ob) for ob in armatures}
+    played: dict[bpy.types.Object, set[bpy.types.Action]] = {}
+    for ob in armatures:
+        animation: Any = ob.animation_data
+        strips = [s for track in animation.nla_tracks for s in track.strips] if animation is not None else []
+        own = [animation.action if animation is not None else None, *(strip.action for strip in strips)]
+        played[ob] = {action for action in own if action is not None}
+    taken = set[bpy.types.Action]().union(*played.values())
+    out: dict[bpy.types.Object, list[bpy.types.Action]] = {}
+    for ob in armatures:
+        out[ob] = [action for action in moving[ob] if action in played[ob] or action not in taken]
+        taken.update(out[ob])
+    return out
 
 
 def _from_reader(path: Path, fps: float | None, onto: str) -> tuple[Row, PoseSet | None]:
@@ -162,13 +181,17 @@ def _from_reader(path: Path, fps: float | None, onto: str) -> tuple[Row, PoseSet
 
 
 def _from_armature(
-    path: Path, scene: bpy.types.Scene, ob: bpy.types.Object, fps: float | None, onto: str
+    path: Path,
+    scene: bpy.types.Scene,
+    ob: bpy.types.Object,
+    chosen: list[bpy.types.Action],
+    fps: float | None,
+    onto: str,
 ) -> tuple[Row, PoseSet | None]:
     name = ob.name
     try:
-        chosen = data.moving_actions(ob)
         if not chosen:
-            return Row(str(path), name, joints=len(ob.pose.bones), reason="no action moves its bones"), None
+            return Row(str(path), name, joints=len(ob.pose.bones), reason="no action of its own moves its bones"), None
         window: Any = bpy.context.window
         if window is not None:
             window.scene = scene
@@ -205,14 +228,19 @@ def _drained(work: Generator[Any, None, data.Extraction]) -> data.Extraction:
             return end.value
 
 
-def _open(path: Path) -> None:
-    """The file in place of what is open; scripts in it do not run. Raises what Blender raises, and ValueError."""
+def _open(path: Path, fps: float) -> None:
+    """The file in place of what is open; scripts in it do not run. Raises what Blender raises, and ValueError.
+
+    Formats whose keys stand in seconds come in at ``fps`` frames a second.
+    """
     ops: Any = bpy.ops
     suffix = path.suffix.lower()
     if suffix == ".blend":
         ops.wm.open_mainfile(filepath=str(path), load_ui=False, use_scripts=False)
         return
     ops.wm.read_homefile(use_empty=True, use_factory_startup=True)
+    render = bpy.context.scene.render
+    render.fps, render.fps_base = round(fps), round(fps) / fps
     importer: Callable[..., Any] = ops.import_scene.fbx if suffix == ".fbx" else ops.import_scene.gltf
     if suffix not in ADDONS:
         raise ValueError(f"{path.name}: expected one of {', '.join(SUFFIXES)}")

@@ -289,7 +289,8 @@ def _why_take_evaluated(ob: bpy.types.Object, rig: Rig, take: _Take) -> str:
     if take.action is None:
         return "the NLA mixes it"
     needed = set(rig.needed)
-    if any(channel == "scale" and bone in needed for bone, channel in take.curves):
+    scales = [curves for (bone, channel), curves in take.curves.items() if channel == "scale" and bone in needed]
+    if any(not _is_one(curve) for curves in scales for curve in curves.values()):
         return "it scales bones"
     for curve in take.others:
         if curve.data_path in OBJECT_CHANNELS:
@@ -297,6 +298,13 @@ def _why_take_evaluated(ob: bpy.types.Object, rig: Rig, take: _Take) -> str:
         if curve.data_path.endswith(".rotation_mode"):
             return "it changes rotation modes"
     return ""
+
+
+def _is_one(curve: bpy.types.FCurve) -> bool:
+    """Whether a curve is 1 all the way, as those that exporters write for every bone."""
+    keys = np.empty((len(curve.keyframe_points), 2), np.float32)
+    curve.keyframe_points.foreach_get("co", keys.reshape(-1))
+    return not len(curve.modifiers) and len(keys) > 0 and float(np.abs(keys[:, 1] - 1).max()) < 1e-4
 
 
 # ---- the fast path

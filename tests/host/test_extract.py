@@ -136,3 +136,24 @@ def test_a_failure_in_the_middle_puts_everything_back_too(demo: Any) -> None:
     with pytest.raises(RuntimeError, match="from outside"):
         work.throw(RuntimeError("from outside"))
     assert snapshot(demo) == before
+
+
+def test_scale_keys_of_one_do_not_slow_an_action_down(demo: Any) -> None:
+    import bpy
+
+    data, actions = wing("blender.data"), wing("blender.actions")
+    action = data.moving_actions(demo)[0]
+    slot = action.slots[0] if actions.SLOTTED else None
+    curve = actions.new_curve(action, slot, 'pose.bones["Head"].scale', 1, "Head")
+    for value, words in ((1.0, ()), (1.5, ("it scales bones",))):
+        curve.keyframe_points.clear()
+        actions.key(curve, np.array([1.0]), np.array([value]))
+        work = data.extract(bpy.context.scene, demo, [action])
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                notes = end.value.notes
+                break
+        assert all(any(word in note for note in notes) for word in words)
+        assert words or not notes
