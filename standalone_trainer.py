@@ -272,8 +272,17 @@ def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
         args.cancel_file.unlink()
     own = None
     if args.also is not None:
-        own, others = poses.frames, dataset.load(args.also)
-        poses = dataset.join([poses, dataset.on_body(others, poses.skeleton)])
+        own, loaded = poses.frames, dataset.load(args.also)
+        others = dataset.strangers(dataset.on_body(loaded, poses.skeleton), poses)
+        if others is None:
+            raise ValueError(
+                f"--also: all poses in {args.also.name} are this character's own; leave it out, or give others'"
+            )
+        if others.frames < loaded.frames:
+            say(
+                f"{loaded.frames - others.frames} frames of {args.also.name} were left out: their clips are this character's own"
+            )
+        poses = dataset.join([poses, others])
         say(
             f"Also {others.frames} frames of others ({args.also.name}) on this body, half of what is learned; none is tested on"
         )

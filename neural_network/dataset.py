@@ -269,6 +269,34 @@ def on_body(poses: PoseSet, skeleton: Skeleton) -> PoseSet:
     )
 
 
+def strangers(others: PoseSet, own: PoseSet) -> PoseSet | None:
+    """The clips of ``others`` that share no pose with ``own``, of the same bones; None where there is none.
+
+    What is held out of ``own`` must not be learned from a copy of it.
+    """
+    known = {row.tobytes() for row in _keys(own)}
+    seen = np.array([row.tobytes() in known for row in _keys(others)])
+    keep = [c for c in range(len(others.clip_names)) if not seen[others.rows(c)].any()]
+    if not keep:
+        return None
+    rows = np.concatenate([np.arange(len(others.rot))[others.rows(c)] for c in keep])
+    return replace(
+        others,
+        rot=others.rot[rows],
+        root_pos=others.root_pos[rows],
+        clip=np.searchsorted(keep, others.clip[rows]).astype(np.int32),
+        clip_names=tuple(others.clip_names[c] for c in keep),
+        clip_tasks=tuple(others.clip_tasks[c] for c in keep),
+        clip_fps=others.clip_fps[keep],
+        ground=None if others.ground is None else others.ground[keep],
+    )
+
+
+def _keys(poses: PoseSet) -> np.ndarray:
+    """(F, ...) rounded turns of all bones but the root's: a pose, wherever the body stands; float32 noise left out."""
+    return np.ascontiguousarray(np.round(poses.skeleton.to_core(poses.rot)[:, 1:].astype(np.float64), 3) + 0.0)
+
+
 def guess_task(name: str) -> str:
     """The task type that an action's or file's name suggests; 'other' where it suggests none."""
     lower = name.lower()

@@ -253,6 +253,22 @@ def test_others_poses_help_and_are_never_tested_on(trainer: Trainer, tmp_path: P
     assert np.any(tuned.mean != first.mean)
 
 
+def test_a_copy_of_the_characters_own_poses_is_not_learned_as_others(
+    trainer: Trainer, data: Path, tmp_path: Path
+) -> None:
+    own = dataset.load(data)
+    others = make_poses(own.skeleton, clips=1, frames=50, seed=8)
+    dataset.save(tmp_path / "copy.npz", own)
+    dataset.save(tmp_path / "merged.npz", dataset.join([others, own]))
+    code, _, err = trainer("--also", tmp_path / "copy.npz", *QUICK)
+    assert code == 2
+    assert "are this character's own" in err
+    code, out, err = trainer("--also", tmp_path / "merged.npz", *QUICK)
+    assert (code, err) == (1, "")
+    assert f"{own.frames} frames of merged.npz were left out" in out
+    assert "Also 50 frames of others" in out
+
+
 def test_others_poses_of_another_tree_are_refused_in_words(trainer: Trainer, tmp_path: Path) -> None:
     dataset.save(tmp_path / "others.npz", make_poses(make_rig("tentacle")))
     code, _, err = trainer("--also", tmp_path / "others.npz", *QUICK)

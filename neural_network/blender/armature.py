@@ -8,12 +8,20 @@ import numpy as np
 
 from ..skeleton import Skeleton
 
+LONGEST_NAME = 63  # [bytes] of a bone's name in Blender
+
 
 def add(context: bpy.types.Context, name: str, skeleton: Skeleton, tails: np.ndarray | None = None) -> bpy.types.Object:
     """Add an armature with the rest pose of ``skeleton``; returns its object, which alone is selected, and active.
 
     ``tails`` (J, 3) [m, armature space] are where the bones end; left out, they reach as far as their children.
+    Raises ValueError for names that Blender cannot hold.
     """
+    long = [bone for bone in skeleton.names if len(bone.encode()) > LONGEST_NAME]
+    if long:
+        raise ValueError(
+            f"the bone name {long[0]!r} is too long: Blender holds {LONGEST_NAME} bytes; shorten it in the file"
+        )
     tails = tails_of(skeleton) if tails is None else tails
     data = bpy.data.armatures.new(name)
     data.display_type = "STICK"

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -46,6 +48,9 @@ class Row:
 
 def main(words: Sequence[str]) -> int:
     """Run with the words of a command line; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that the console cannot show must not stop the work
+            stream.reconfigure(errors="backslashreplace")
     args = _parser().parse_args(words)
     output: Path = args.output
     try:
@@ -54,27 +59,30 @@ def main(words: Sequence[str]) -> int:
         if output.suffix != ".npz":
             raise ValueError(f"-o: expected the name of an .npz file, got {output}")
         files = find_files(args.paths)
-        dataset.keep_apart(
-            {f"{path}": path for path in files}, {"--output": output, **({"--json": args.json} if args.json else {})}
-        )
-        _report_file(args.json, [])
+        kept = {"--output": output, **({"--json": args.json} if args.json else {})}
+        dataset.keep_apart({f"{path}": path for path in files}, kept)
+        for path in kept.values():
+            _can_write(path)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     rows: list[Row] = []
     found: list[PoseSet] = []
     try:
-        for n, path in enumerate(files):
-            for row, poses in extract_file(path, args.fps, args.rig):
-                rows.append(row)
-                found += [poses] if poses is not None else []
-                print(f"{n + 1}/{len(files)} {_told(row)}", flush=True)
-        written = write(found, output) if found else []
-        _report_file(args.json, rows)
+        with _Interrupts() as interrupts:
+            for n, path in enumerate(files):
+                for row, poses in extract_file(path, args.fps, args.rig):
+                    interrupts.check()
+                    rows.append(row)
+                    found += [poses] if poses is not None else []
+                    print(f"{n + 1}/{len(files)} {_told(row)}", flush=True)
+                interrupts.check()
+            written = write(found, output, args.json) if found else []
+            _report_file(args.json, rows)
     except KeyboardInterrupt:
         print(f"Stopped; nothing was written to {output}.", file=sys.stderr)
         return 130
-    except OSError as error:
+    except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if not written:
@@ -83,6 +91,27 @@ def main(words: Sequence[str]) -> int:
     for path, poses in written:
         print(f"{path}: {len(poses.clip_names)} clips, {poses.frames} frames, {poses.skeleton.count} bones")
     return 0
+
+
+class _Interrupts:
+    """Ctrl-C, also where Blender's importers take it for an error of their own, or for nothing."""
+
+    def __enter__(self) -> _Interrupts:
+        self.came = False
+        self.before = signal.signal(signal.SIGINT, self._come)
+        return self
+
+    def _come(self, *_: object) -> None:
+        self.came = True
+        raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if it was pressed."""
+        if self.came:
+            raise KeyboardInterrupt
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self.before)
 
 
 def end(code: int) -> None:
@@ -115,11 +144,13 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
     for given in paths:
         if given.is_dir():
             inside = (Path(folder) / name for folder, _, names in os.walk(given) for name in names)
-            found.update(p for p in inside if p.suffix.lower() in SUFFIXES and not p.name.startswith("."))
-        elif given.exists():
+            found.update(
+                p for p in inside if p.suffix.lower() in SUFFIXES and not p.name.startswith(".") and p.is_file()
+            )
+        elif given.is_file():
             found.add(given)
         else:
-            raise ValueError(f"{given}: no such file or folder")
+            raise ValueError(f"{given}: {'not a file' if given.exists() else 'no such file or folder'}")
     if not found:
         raise ValueError(f"no {', '.join(SUFFIXES)} file in {', '.join(map(str, paths))}")
     return sorted(found)
@@ -196,11 +227,10 @@ def _from_armature(
         if window is not None:
             window.scene = scene
         rig = read(ob)
-        own_fps = scene.render.fps / scene.render.fps_base
         parts: list[PoseSet] = []
         notes: list[str] = []
         for action in chosen:
-            step = float(action.get(data.FPS_KEY, own_fps)) / fps if fps else 1.0
+            step = data.rate_of(action, scene) / fps if fps else 1.0
             try:
                 part = _drained(data.extract(scene, ob, [action], data.Options(step=step)))
             except ValueError as error:
@@ -215,6 +245,9 @@ def _from_armature(
             poses = _onto_reference(poses, {role: j for j, role in enumerate(rig.roles)})
     except ValueError as error:
         return Row(str(path), name, reason=_one_line(error)), None
+    except Exception as error:  # a bug, but hours of other files must not be lost to it: the row shows it
+        reason = f"{type(error).__name__}: {_one_line(error)} (a fault in this program, please report it)"
+        return Row(str(path), name, reason=reason), None
     return Row(
         str(path), name, poses.clip_names, poses.skeleton.count, poses.frames, "", tuple(dict.fromkeys(notes))
     ), poses
@@ -277,8 +310,11 @@ def _onto_reference(poses: PoseSet, played: dict[str, int]) -> PoseSet:
     return dataset.join(clips)
 
 
-def write(found: Sequence[PoseSet], output: Path) -> list[tuple[Path, PoseSet]]:
-    """Join the poses of equal skeletons and write each skeleton's file; one skeleton gives ``output`` itself."""
+def write(found: Sequence[PoseSet], output: Path, report: Path | None = None) -> list[tuple[Path, PoseSet]]:
+    """Join the poses of equal skeletons and write each skeleton's file; one skeleton gives ``output`` itself.
+
+    ValueError where one of them would be the ``report``; OSError where one cannot be written, before any is.
+    """
     groups: list[list[PoseSet]] = []
     for poses in found:
         for group in groups:
@@ -288,14 +324,27 @@ def write(found: Sequence[PoseSet], output: Path) -> list[tuple[Path, PoseSet]]:
                 break
         else:
             groups.append([poses])
-    output.parent.mkdir(parents=True, exist_ok=True)
-    out = []
-    for n, group in enumerate(groups):
-        path = output if len(groups) == 1 else output.with_name(f"{output.stem}-{n + 1}{output.suffix}")
-        joined = dataset.join(group)
-        dataset.save(path, joined)
-        out.append((path, joined))
-    return out
+    joined = [dataset.join(group) for group in groups]
+    paths = importing.outputs(output, [poses.clip_names[0] for poses in joined])
+    for path in paths:
+        if report is not None and path.resolve() == report.resolve():
+            raise ValueError(f"--json: {report} is also where the poses of a skeleton go; choose another name")
+        _can_write(path)
+    for path, poses in zip(paths, joined, strict=True):
+        dataset.save(path, poses)
+    return list(zip(paths, joined, strict=True))
+
+
+def _can_write(path: Path) -> None:
+    """OSError in words where a file of that name cannot be."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
+    if path.is_dir():
+        raise OSError(f"cannot write {path}: there is a folder of that name; choose another")
+    if not os.access(path.parent, os.W_OK):
+        raise OSError(f"cannot write {path}: {path.parent} is read only; choose another place")
 
 
 def _told(row: Row) -> str:
@@ -308,8 +357,8 @@ def _told(row: Row) -> str:
 
 def _report_file(path: Path | None, rows: Sequence[Row]) -> None:
     if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        dataset.write_whole(path, "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows).encode())
+        lines = "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows)
+        dataset.write_whole(path, lines.encode("utf-8", "backslashreplace"))
 
 
 def _reason(error: Exception) -> str:

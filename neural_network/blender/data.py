@@ -105,6 +105,14 @@ def moving_actions(ob: bpy.types.Object) -> list[bpy.types.Action]:
     ]
 
 
+def rate_of(action: bpy.types.Action, scene: bpy.types.Scene) -> float:
+    """Frames a second of an action: its own custom property where that is a sensible number, else the scene's."""
+    own: Any = action.get(FPS_KEY)
+    if isinstance(own, int | float) and 0 < own < 1e6:
+        return float(own)
+    return scene.render.fps / scene.render.fps_base
+
+
 def extract(
     scene: bpy.types.Scene,
     ob: bpy.types.Object,
@@ -218,7 +226,7 @@ def _takes(
         else:
             ranges = np.array([c.range() for c in live])
             start, end = float(ranges[:, 0].min()), float(ranges[:, 1].max())
-        fps = float(action.get(FPS_KEY, scene_fps))
+        fps = rate_of(action, scene)
         task = tasks.get(action.name) or dataset.guess_task(action.name)
         takes.append(_Take(action.name, task, action, slot, start, end, fps, own, tuple(others)))
     data = ob.animation_data

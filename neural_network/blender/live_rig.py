@@ -125,19 +125,19 @@ def control_rig(ob: bpy.types.Object) -> str:
     )
 
 
-def refusal(ob: bpy.types.Object, rig: Rig) -> str:
-    """Why Live IK cannot move these bones, and what to do; empty where it can."""
+def refusal(ob: bpy.types.Object, rig: Rig, who: str = "Live IK") -> str:
+    """Why ``who`` cannot move these bones, and what to do; empty where it can."""
     needed = {rig.bones[i] for i in rig.needed}
     moved = _constrained(ob, needed)
     if moved:
         bone, constraint = moved
         return (
-            f"{bone} of {ob.name} is moved by the constraint {constraint}: Live IK would fight it. Mute it, or bake the"
+            f"{bone} of {ob.name} is moved by the constraint {constraint}: {who} would fight it. Mute it, or bake the"
             " constraints first (Pose > Animation > Bake Action, with Visual Keying and Clear Constraints)"
         )
     driven = _driven(ob, needed)
     if driven:
-        return f"{driven} of {ob.name} is moved by a driver: mute it (Drivers editor) before Live IK"
+        return f"{driven} of {ob.name} is moved by a driver: mute it (Drivers editor), or {who} would fight it"
     return ""
 
 

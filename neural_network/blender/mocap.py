@@ -17,7 +17,7 @@ from ..formats.importing import Options, Row
 from ..reference_rig import reference
 from ..skeleton import Skeleton
 from . import actions as blender_actions
-from . import armature, runtime
+from . import armature, live_rig, runtime
 from .data import FPS_KEY, Progress
 from .rig import SAME, Rig, read
 
@@ -73,6 +73,10 @@ def import_files(
             f"{own.bones[own.index[0]]} and the bones below it play no roles of a human: choose them in the panel Roles; "
             "motion of other creatures comes with their own files"
         )
+    if ob is not None and own is not None and as_actions:
+        reason = _why_no_actions(ob, own)
+        if reason:
+            raise ValueError(reason)
     rows: list[Row] = []
     poses: list[PoseSet] = []
     total = len(files) + 1
@@ -88,6 +92,8 @@ def import_files(
         return Imported(tuple(rows), tuple(poses))
     made: list[bpy.types.ID] = []
     done = False
+    chosen = context.view_layer.objects.active, list(context.selected_objects)
+    bare = ob is not None and ob.animation_data is None
     try:
         bodies: list[tuple[Skeleton, bpy.types.Object, Rig]] = []
         if ob is not None and own is not None:
@@ -105,8 +111,20 @@ def import_files(
         done = True
         return Imported(tuple(rows), tuple(poses), tuple(names))
     finally:
-        if not done and made:
+        if not done:
             bpy.data.batch_remove(made)
+            if ob is not None and bare:
+                ob.animation_data_clear()
+            context.view_layer.objects.active = chosen[0]
+            for other in chosen[1]:
+                other.select_set(True)
+
+
+def _why_no_actions(ob: bpy.types.Object, rig: Rig) -> str:
+    """Why new actions would not show the motion, and what to do; empty where they would."""
+    if ob.library is not None:
+        return f"{ob.name} is linked from a library: make a library override first (Object > Relations)"
+    return live_rig.refusal(ob, rig, "an imported action")
 
 
 def poses_of(path: Path, options: Options, rig: Rig | None) -> tuple[Row, list[PoseSet]]:

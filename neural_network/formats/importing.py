@@ -157,7 +157,7 @@ def find_files(paths: Sequence[str | Path]) -> list[Path]:
                 for name in names
                 if name.lower().endswith(SUFFIXES) and not name.startswith(".")
             )
-            for path in inside:
+            for path in filter(Path.is_file, inside):
                 found.setdefault(path.resolve(), path)
         elif given.exists():
             found.setdefault(given.resolve(), given)

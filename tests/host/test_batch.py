@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -62,12 +63,12 @@ def test_a_folder_becomes_one_file_for_each_skeleton(
     expected = wing("blender.memory").memory.poses
     done = batch(extension, folder, "-o", tmp_path / "out" / "data.npz", "--json", tmp_path / "rows.json")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["data-1.npz", "data-2.npz"]
-    both = dataset.load(tmp_path / "out" / "data-1.npz")
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(["data-walk.npz", f"data-{names[0]}.npz"])
+    both = dataset.load(tmp_path / "out" / f"data-{names[0]}.npz")
     assert sorted(both.clip_names) == sorted(names * 2)
     assert np.abs(both.rot[: expected.frames] - expected.rot).max() < HOST
     assert both.skeleton.fingerprint == expected.skeleton.fingerprint
-    assert dataset.load(tmp_path / "out" / "data-2.npz").clip_names == ("walk",)
+    assert dataset.load(tmp_path / "out" / "data-walk.npz").clip_names == ("walk",)
     rows = [json.loads(line) for line in (tmp_path / "rows.json").read_text("utf-8").splitlines()]
     refused = {Path(row["path"]).name for row in rows if row["reason"]}
     assert refused == {"broken.bvh", "broken.blend", "broken.glb", "empty.fbx"}
@@ -93,7 +94,8 @@ def test_what_the_user_got_wrong_is_said_with_exit_code_2(extension: ModuleType,
         ((tmp_path / "none", "-o", tmp_path / "d.npz"), "file in"),
         ((folder, "-o", tmp_path / "d.txt"), ".npz"),
         ((folder, "-o", tmp_path / "d.npz", "--fps", "0"), "--fps"),
-        ((folder, "-o", folder / "walk.bvh" / "d.npz"), "error"),
+        ((folder, "-o", folder / "walk.bvh" / "d.npz"), "cannot write"),
+        ((folder, "-o", tmp_path / "d.npz", "--json", tmp_path / "none"), "cannot write"),
     ):
         done = batch(extension, *words)
         assert done.returncode == 2, done.stdout + done.stderr
@@ -143,3 +145,25 @@ def test_real_glb_and_fbx_files_pose_as_blender_shows_them(
                     error = np.linalg.norm((ours - ours[0]) - (shown - shown[0]), axis=1).max()
                     assert error < 1e-4 * height, (path.name, poses.clip_names[clip], frame, error / height)
     assert read >= 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT that can be sent to one process")
+def test_ctrl_c_stops_even_where_an_importer_takes_it_for_its_own_error(
+    extension: ModuleType, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = wing("blender.batch")
+    opened = []
+
+    def interrupted(path: Path, fps: float) -> None:
+        opened.append(path)
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RuntimeError("Error: KeyboardInterrupt") from None
+
+    monkeypatch.setattr(module, "_open", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    assert module.main([str(folder / "a.blend"), str(folder / "broken.glb"), "-o", str(tmp_path / "d.npz")]) == 130
+    assert len(opened) == 1
+    assert signal.getsignal(signal.SIGINT) == before
+    assert not (tmp_path / "d.npz").exists()

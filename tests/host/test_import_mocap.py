@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -139,6 +140,7 @@ def test_a_closed_generator_leaves_the_file_as_it_was(demo: Any, folder: Path) -
     mocap, importing = wing("blender.mocap"), wing("formats.importing")
     files = importing.find_files([folder])
     before = set(bpy.data.actions), set(bpy.data.objects), set(bpy.data.armatures)
+    demo.animation_data_clear()
     for ob in (demo, None):
         work = mocap.import_files(bpy.context, ob, files, importing.Options(fps=30))
         for _ in range(len(files) + 2):  # all files, and the keys of the first clip
@@ -146,6 +148,9 @@ def test_a_closed_generator_leaves_the_file_as_it_was(demo: Any, folder: Path) -
         assert set(bpy.data.actions) != before[0]
         work.close()
         assert (set(bpy.data.actions), set(bpy.data.objects), set(bpy.data.armatures)) == before
+        assert demo.animation_data is None
+        assert bpy.context.view_layer.objects.active == demo
+        assert bpy.context.selected_objects == [demo]
 
 
 def test_what_cannot_be_imported_is_said_in_words(demo: Any, folder: Path, tmp_path: Path) -> None:
@@ -203,3 +208,26 @@ def test_real_captures_come_onto_the_demo_character(demo: Any, mocap: Path, name
 
     assert bpy.ops.neural_ik.carry_mocap(paths=json.dumps(list(map(str, files)))) == {"FINISHED"}
     assert "not taken" not in bpy.data.texts["Neural IK Import"].as_string()
+
+
+def test_bones_that_something_else_moves_are_refused_before_keys_are_lost_on_them(demo: Any, folder: Path) -> None:
+    import bpy
+
+    constraint = demo.pose.bones["LeftShin"].constraints.new("IK")
+    paths = json.dumps([str(folder)])
+    before = set(bpy.data.actions)
+    says("an imported action would fight it", bpy.ops.neural_ik.carry_mocap, paths=paths)
+    assert set(bpy.data.actions) == before
+    assert bpy.ops.neural_ik.carry_mocap(paths=paths, into="MEMORY") == {"FINISHED"}
+    constraint.mute = True
+    assert bpy.ops.neural_ik.carry_mocap(paths=paths) == {"FINISHED"}
+
+
+def test_names_that_blender_cannot_hold_leave_nothing_behind(empty: ModuleType, tmp_path: Path) -> None:
+    walk = rigs.walk(rigs.all_rigs()["mixamo"])
+    long = tuple(f"{name}_{'x' * 60}" for name in walk.names)
+    bvh.write(tmp_path / "long.bvh", replace(walk, names=long))
+    says("too long", empty.ops.neural_ik.carry_mocap, paths=json.dumps([str(tmp_path / "long.bvh")]))
+    assert not len(empty.data.objects)
+    assert not len(empty.data.armatures)
+    assert not len(empty.data.actions)
