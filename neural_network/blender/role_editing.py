@@ -51,7 +51,7 @@ def _read_found(text: str) -> Found:
         roles = {str(r): (str(b), float(c), str(w)) for r, (b, c, w) in data.get("roles", {}).items()}
         left_out = {str(bone): str(why) for bone, why in data.get("left_out", {}).items()}
         return Found(roles, left_out, tuple(map(str, data.get("notes", ()))))
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return Found()
 
 

@@ -406,7 +406,7 @@ def read_table(path: str | Path) -> dict[str, str]:
     path = Path(path)
     try:
         data = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path.name}: expected a JSON table of roles, but it cannot be read: {error}") from error
     table = data.get("roles", data) if isinstance(data, dict) else None
     if not isinstance(table, dict):

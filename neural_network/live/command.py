@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import secrets
 import time
@@ -93,6 +94,8 @@ def run_serve(args: argparse.Namespace, say: Say) -> int:
     if args.token == "new":
         token = secrets.token_urlsafe(24)
     body = _body(args.weights) if args.weights else None
+    if not (math.isfinite(args.threshold) and args.threshold > 0):
+        raise ValueError(f"--threshold: expected a positive number, got {args.threshold:g}")
     settings = Settings(threshold=args.threshold)
     server = Server(args.host, args.port, token=token, folder=args.folder, settings=settings, body=body)
     where = "this computer only" if is_loopback(args.host) else "everyone who reaches this address and knows the token"

@@ -15,6 +15,7 @@ import io
 import itertools
 import json
 import os
+import statistics
 import tempfile
 import time
 import zipfile
@@ -343,7 +344,7 @@ class Trainee:
             self.state, self._armed = SOLVING, True
         elif self.state == SOLVING and self.usual > s.alarm * s.threshold:
             self.state = LEARNING
-        sudden = float(np.median(self._recent_errors))  # the cut between two takes is one bad frame, not a jump
+        sudden = statistics.median(self._recent_errors)  # the cut between two takes is one bad frame, not a jump
         full = len(self._recent_errors) == s.guard_frames
         if self._armed and full and not self.paused and sudden > max(s.guard * self._slow, s.alarm * s.threshold):
             self.paused = self.poisoned = True
