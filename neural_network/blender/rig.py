@@ -348,7 +348,9 @@ def _controlled(ob: bpy.types.Object, names: tuple[str, ...], parents: np.ndarra
     hips = chosen["Hips"]
     loose = [role for role, bone in chosen.items() if hips not in skeletons.chain(parents, bone)]
     if any(role in NEEDED for role in loose):
-        raise ValueError(f"{ob.name}: {', '.join(names[chosen[r]] for r in loose)} do not hang below {names[hips]}{_generated(names)}")
+        raise ValueError(
+            f"{ob.name}: {', '.join(names[chosen[r]] for r in loose)} do not hang below {names[hips]}{_generated(names)}"
+        )
     for role in loose:
         notes.append(f"{names[chosen.pop(role)]} was left out: it does not hang below {names[hips]}")
     return chosen, notes
@@ -356,9 +358,12 @@ def _controlled(ob: bpy.types.Object, names: tuple[str, ...], parents: np.ndarra
 
 def _generated(names: tuple[str, ...]) -> str:
     """What to do with a rig that Rigify generated: its deforming bones hang in pieces on its mechanism."""
-    if not any(name.startswith("DEF-") for name in names):
+    if not all(any(name.startswith(prefix) for name in names) for prefix in ("DEF-", "ORG-")):
         return ""
-    return ": this is a generated control rig; Live IK moves it, but poses are extracted from, and motion imported onto, its metarig or a game rig"
+    return (
+        ": this is a generated control rig, which Live IK moves; poses are extracted from, and motion is imported onto, its "
+        "metarig or a game rig"
+    )
 
 
 def _limits(chosen: dict[str, int], index: np.ndarray, rest: np.ndarray) -> np.ndarray | None:
