@@ -271,8 +271,11 @@ def _open(path: Path, fps: float) -> None:
     if suffix == ".blend":
         ops.wm.open_mainfile(filepath=str(path), load_ui=False, use_scripts=False)
         return
-    ops.wm.read_homefile(use_empty=True, use_factory_startup=True)
-    render = bpy.context.scene.render
+    ops.wm.read_homefile(
+        use_empty=True, use_factory_startup=False
+    )  # factory settings would switch add-ons off, this one too
+    units, render = bpy.context.scene.unit_settings, bpy.context.scene.render
+    units.system, units.scale_length = "METRIC", 1.0
     render.fps, render.fps_base = round(fps), round(fps) / fps
     importer: Callable[..., Any] = ops.import_scene.fbx if suffix == ".fbx" else ops.import_scene.gltf
     if suffix not in ADDONS:

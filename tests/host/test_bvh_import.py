@@ -22,7 +22,7 @@ def blender_heads(path: Path, frames: int) -> tuple[list[str], np.ndarray]:
     """Bone names and heads (F, J, 3) in file units and axes, as Blender imports the file."""
     import bpy
 
-    bpy.ops.wm.read_factory_settings(use_empty=True)
+    bpy.ops.wm.read_homefile(use_empty=True)  # factory settings would switch the extension off for the tests after this
     bpy.ops.import_anim.bvh(filepath=str(path), axis_forward="Y", axis_up="Z", frame_start=1, update_scene_fps=False)
     armature = bpy.context.object
     heads = np.empty((frames, len(armature.pose.bones), 3))
