@@ -111,7 +111,8 @@ class _Interrupts:
             raise KeyboardInterrupt
 
     def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self.before)
+        # Blender's own handler is none of Python's, and cannot be put back: the default one ends it too
+        signal.signal(signal.SIGINT, signal.SIG_DFL if self.before is None else self.before)
 
 
 def end(code: int) -> None:
