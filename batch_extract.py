@@ -11,7 +11,7 @@ from pathlib import Path
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent))
-    from neural_network.blender import batch
+    from neural_network.blender.data import batch
 
     words = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else sys.argv[1:]
     if "--" not in sys.argv and Path(sys.argv[0]).name != Path(__file__).name:

@@ -42,11 +42,14 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from neural_network import dataset, losses, network, novelty, report, tests, training
-from neural_network.config import SPLIT_SHARE, Losses, Training
-from neural_network.context import LAYOUTS, Samples, prepare
-from neural_network.dataset import TEST, TRAIN, VALIDATION, PoseSet
-from neural_network.network import Network
+from neural_network.core.files import keep_apart, write_whole
+from neural_network.ik import losses, network, novelty, quality, report, training
+from neural_network.ik.context import LAYOUTS, Samples, prepare
+from neural_network.ik.network import Network
+from neural_network.ik.settings import Losses, Training
+from neural_network.motion import pose_set, splits
+from neural_network.motion.pose_set import PoseSet
+from neural_network.motion.splits import SPLIT_SHARE, TEST, TRAIN, VALIDATION
 
 ONE_PRESS = 0.5  # [s] a second interrupt within this is the same key press, passed on by the program that started us
 SAVE_EVERY = 20.0  # [s] between saves of the state to resume from
@@ -178,7 +181,7 @@ def parser() -> argparse.ArgumentParser:
     held = out.add_argument_group("what is held out")
     held.add_argument(
         "--split",
-        choices=dataset.SPLITS,
+        choices=splits.SPLITS,
         default="block",
         help="blocks of every clip, whole clips, or (leaky) random frames",
     )
@@ -258,7 +261,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
         report.check()  # before the work, not after it
     if args.folds and args.resume:
         raise ValueError("--resume: a training with --folds cannot go on where it stopped; leave one of the two out")
-    poses = dataset.load(args.data)
+    poses = pose_set.load(args.data)
     config = _config(args)
     start = None if args.init is None else network.load(args.init)
     if start is not None:
@@ -272,8 +275,8 @@ def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
         args.cancel_file.unlink()
     own = None
     if args.also is not None:
-        own, loaded = poses.frames, dataset.load(args.also)
-        others = dataset.strangers(dataset.on_body(loaded, poses.skeleton), poses)
+        own, loaded = poses.frames, pose_set.load(args.also)
+        others = pose_set.without_overlap(pose_set.on_body(loaded, poses.skeleton), poses)
         if others is None:
             raise ValueError(
                 f"--also: all poses in {args.also.name} are this character's own; leave it out, or give others'"
@@ -282,7 +285,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
             say(
                 f"{loaded.frames - others.frames} frames of {args.also.name} were left out: their clips are this character's own"
             )
-        poses = dataset.join([poses, others])
+        poses = pose_set.join([poses, others])
         say(
             f"Also {others.frames} frames of others ({args.also.name}) on this body, half of what is learned; none is tested on"
         )
@@ -295,7 +298,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None]) -> int:
     if args.folds:
         card, net = job.cross_validate()
     else:
-        parts = job.with_others(dataset.split(job.own_poses, args.split, args.holdout, args.seed))
+        parts = job.with_others(splits.split(job.own_poses, args.split, args.holdout, args.seed))
         card, net = job.train_and_test(parts)
     saved = job.save(net, card)
     try:
@@ -309,7 +312,7 @@ def _tell(job: Job, net: Network, card: dict[str, Any], saved: bool) -> int:
     """Print, and write what was asked for beside the weights, when these are safe; returns the exit code."""
     args, say = job.args, job.say
     say("")
-    for line in tests.text(card):
+    for line in quality.text(card):
         print(line)
     stopped = False
     if not args.folds and args.split == "block" and not args.no_beside:
@@ -320,9 +323,9 @@ def _tell(job: Job, net: Network, card: dict[str, Any], saved: bool) -> int:
             say("Stopped; the figures above and the weights are complete.")
     _closing(say, job, card, args, saved)
     if args.json is not None:
-        dataset.write_whole(args.json, (json.dumps(card, indent=1) + "\n").encode())
+        write_whole(args.json, (json.dumps(card, indent=1) + "\n").encode())
     if args.report is not None:
-        dataset.write_whole(args.report, report.html(net, job.poses, job.samples, card, job.history).encode())
+        write_whole(args.report, report.html(net, job.poses, job.samples, card, job.history).encode())
     code = 130 if stopped else 0 if all(test["passed"] for test in card["tests"]) else 1
     _progress(args.progress, {"done": True, "exit": code, "weights": str(args.weights), "saved": saved})
     return code
@@ -375,7 +378,7 @@ class Job:
     def with_others(self, parts: np.ndarray) -> np.ndarray:
         """Parts of all frames from those of the own ones: of these at most --max-frames train, others' always do."""
         others = np.full(self.poses.frames - len(parts), TRAIN, np.int8)
-        return np.concatenate([dataset.thin(parts, self.config.max_frames), others])
+        return np.concatenate([splits.thin(parts, self.config.max_frames), others])
 
     def begins_with(self, parts: np.ndarray) -> Network | None:
         """The weights to start from, their inputs standardised for this body where others' poses show how it would move."""
@@ -389,25 +392,25 @@ class Job:
         _data_lines(self.say, self.poses, parts, self.args, self.config)
         net, train = self.train(parts, self.config, self.args.resume, keep=True)
         self.say("\nTesting on the held-out part ...")
-        measured = tests.measure(net, self.poses, parts, self.samples)
-        card = tests.figures([measured], self.poses, self.args.split)
+        measured = quality.measure(net, self.poses, parts, self.samples)
+        card = quality.figures([measured], self.poses, self.args.split)
         return {**card, "train": train}, self.complete(net, parts, self.args.split, train)
 
     def cross_validate(self) -> tuple[dict[str, Any], Network]:
         """Train once a fold, pool the figures over all test frames, and fit on all clips for the weights."""
         measured, trains = [], []
-        every = dataset.folds(self.own_poses, self.args.folds, self.args.holdout, self.args.seed)
+        every = splits.folds(self.own_poses, self.args.folds, self.args.holdout, self.args.seed)
         for i, parts in enumerate(every):
             parts = self.with_others(parts)
             self.say(f"\nFold {i + 1} of {len(every)}")
             _data_lines(self.say, self.poses, parts, self.args, self.config)
             net, train = self.train(parts, self.config, False)
             trains.append(train)
-            measured.append(tests.measure(net, self.poses, parts, self.samples))
+            measured.append(quality.measure(net, self.poses, parts, self.samples))
             holdout = measured[-1].errors["holdout"]
             assert holdout is not None
             self.say(f"Fold {i + 1}: {holdout.effector.mean() * 1000:.1f} mm mean effector error on its test clips")
-        card = tests.figures(measured, self.poses, "clip")
+        card = quality.figures(measured, self.poses, "clip")
         card["folds"] = [m.errors["holdout"].figures() for m in measured if m.errors["holdout"] is not None]
         means = ", ".join(f"{fold['effector_mm']['mean']:.1f}" for fold in card["folds"])
         self.say(
@@ -415,9 +418,9 @@ class Job:
         )
         self.say("\nFit on all clips, for the weights")
         try:
-            parts = dataset.split(self.own_poses, "block", 0.05, self.args.seed)
+            parts = splits.split(self.own_poses, "block", 0.05, self.args.seed)
         except ValueError:  # clips too short for blocks; whole ones are held out then
-            parts = dataset.split(self.own_poses, "clip", 0.05, self.args.seed)
+            parts = splits.split(self.own_poses, "clip", 0.05, self.args.seed)
         parts[parts == TEST] = TRAIN
         parts = self.with_others(parts)
         net, train = self.train(parts, self.config, False, keep=True)
@@ -429,7 +432,7 @@ class Job:
     def beside(self, card: dict[str, Any]) -> None:
         """What the same settings reach where whole clips are held out: printed, and put into the card."""
         try:
-            parts = self.with_others(dataset.split(self.own_poses, "clip", self.args.holdout, self.args.seed))
+            parts = self.with_others(splits.split(self.own_poses, "clip", self.args.holdout, self.args.seed))
         except ValueError:
             return
         config = replace(
@@ -440,9 +443,9 @@ class Job:
         bound = f"{config.time_limit:g} CPU s" if config.time_limit else f"{config.epochs} epochs"
         self.say(f"\nBeside it, a second network with whole clips held out ({bound} at most) ...")
         net, _ = self.train(parts, config, False, show=False)
-        other = tests.figures([tests.measure(net, self.poses, parts, self.samples)], self.poses, "clip")
+        other = quality.figures([quality.measure(net, self.poses, parts, self.samples)], self.poses, "clip")
         clips = ", ".join(other["clips"])
-        print("\n".join(["", *tests.table(other), f"(held-out clips: {clips})"]))
+        print("\n".join(["", *quality.table(other), f"(held-out clips: {clips})"]))
         card["beside"] = other
 
     def train(
@@ -510,7 +513,7 @@ class Job:
         """What best.npy says of itself; no times, so that the same training gives the same bytes."""
         return {
             "config": asdict(self.config),
-            "data": tests.describe_split(self.poses, parts, kind),
+            "data": quality.describe_split(self.poses, parts, kind),
             "epochs": train["epochs"],
             "best_epoch": train["best_epoch"],
             "best_validation_mm": train["best_validation_mm"],
@@ -524,14 +527,14 @@ class Job:
     def _identity(self, parts: np.ndarray) -> str:
         config = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
         config["losses"] = asdict(self.config.losses)
-        split = tests.describe_split(self.poses, parts, self.args.split)
+        split = quality.describe_split(self.poses, parts, self.args.split)
         return json.dumps({"config": config, "data": split}, sort_keys=True)
 
     def _save_state(self, state: training.State, identity: str) -> None:
         buffer = io.BytesIO()
         text = np.frombuffer(identity.encode(), np.uint8)
         np.savez(buffer, identity=text, **training.pack(state))  # type: ignore[arg-type]
-        dataset.write_whole(self.state_path, buffer.getvalue())
+        write_whole(self.state_path, buffer.getvalue())
 
     def _go_on(self, write: Callable[[], None]) -> None:
         """Hours of training do not end because a file beside it cannot be written now; that is said once."""
@@ -709,7 +712,7 @@ def _keep_apart(args: argparse.Namespace) -> None:
     read = {"--data": args.data, "--also": args.also, "--init": None if args.init == args.weights else args.init}
     written = {"--weights": args.weights, "the stopped training": training.state_path(args.weights)}
     written |= {"--json": args.json, "--report": args.report, "--progress": args.progress}
-    dataset.keep_apart(read, {**written, "--cancel-file": args.cancel_file})
+    keep_apart(read, {**written, "--cancel-file": args.cancel_file})
 
 
 def _writable(path: Path | None) -> None:

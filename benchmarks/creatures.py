@@ -20,13 +20,14 @@ from pathlib import Path
 
 import numpy as np
 
-from neural_network import dataset, skeleton
-from neural_network import forward_kinematics as fk
-from neural_network.dataset import PoseSet
-from neural_network.formats.creatures import controlled_bones, find_effectors
-from neural_network.reference_rig import rest_orientation
-from neural_network.rotations import axis_angle_from_matrix, matrix_from_axis_angle
-from neural_network.skeleton import Skeleton
+from neural_network.core import forward_kinematics as fk
+from neural_network.core import skeleton
+from neural_network.core.reference_rig import rest_orientation
+from neural_network.core.rotations import axis_angle_from_matrix, matrix_from_axis_angle
+from neural_network.core.skeleton import Skeleton
+from neural_network.motion import pose_set
+from neural_network.motion.pose_set import PoseSet
+from neural_network.rigs.creatures import controlled_bones, find_effectors
 
 FPS = 24.0
 SECONDS = 4.0  # of one action
@@ -292,7 +293,7 @@ def poses_of(creature: Creature, seed: int = 1) -> PoseSet:
     rig = body_of(creature)
     made = [action(rig, name, seed) for name in CLIPS]
     clip = np.repeat(np.arange(len(CLIPS)), [len(rot) for rot, _ in made])
-    return dataset.make(
+    return pose_set.make(
         rig, np.concatenate([r for r, _ in made]), np.concatenate([p for _, p in made]), clip, CLIPS, clip_fps=FPS
     )
 
@@ -300,7 +301,7 @@ def poses_of(creature: Creature, seed: int = 1) -> PoseSet:
 def trained(poses: PoseSet, seconds: float, folder: Path) -> list[str]:
     """What the trainer printed for these poses."""
     data = folder / "creature.npz"
-    dataset.save(data, poses)
+    pose_set.save(data, poses)
     root = Path(__file__).resolve().parent.parent
     words = [sys.executable, str(root / "standalone_trainer.py"), "--data", str(data)]
     words += ["--weights", str(folder / "best.npy"), "--time-limit", f"{seconds:g}"]

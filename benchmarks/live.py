@@ -22,12 +22,12 @@ from pathlib import Path
 
 import numpy as np
 
+from neural_network.core.rotations import quaternion_from_axis_angle
 from neural_network.live import protocol as p
 from neural_network.live.axes import ARMATURE
 from neural_network.live.channels import encode_inputs, legs_forward, legs_layout
 from neural_network.live.client import Client
 from neural_network.live.server import Server
-from neural_network.rotations import quaternion_from_axis_angle
 
 ROOT = Path(__file__).resolve().parent.parent
 

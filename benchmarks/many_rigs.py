@@ -23,12 +23,17 @@ from pathlib import Path
 
 import numpy as np
 
-from neural_network import config, context, dataset, network, refinement, report, tests, training
-from neural_network.dataset import TEST, TRAIN, UNUSED, VALIDATION, PoseSet
-from neural_network.formats import bvh, cleaning, retarget
-from neural_network.network import Network
-from neural_network.skeleton import Skeleton, limb
-from neural_network.tests import REFINE_STEPS, errors_of, predicted, refined_errors
+from neural_network.core.files import write_whole
+from neural_network.core.skeleton import Skeleton, limb
+from neural_network.formats import bvh
+from neural_network.ik import context, network, quality, refinement, report, settings, training
+from neural_network.ik.network import Network
+from neural_network.ik.quality import REFINE_STEPS, errors_of, predicted, refined_errors
+from neural_network.motion import cleaning, pose_set
+from neural_network.motion.pose_set import PoseSet
+from neural_network.motion.splits import TEST, TRAIN, UNUSED, VALIDATION
+from neural_network.motion.tasks import TASKS, guess_task
+from neural_network.rigs import retarget
 
 FPS = 30.0  # neighbouring frames of 120 are near-copies
 FAMILIES = ("cmu_mb", "cmu_daz", "cmu_max", "fair1_zup", "kaykit_cc0", "makehuman_cc0")
@@ -50,8 +55,8 @@ def read_family(folder: Path, own_lengths: bool) -> list[PoseSet]:
                 if slow.frames < 5:
                     continue
                 skeleton, rot, root_pos = carry(slow)
-                name, task = f"{folder.name}/{path.stem}", dataset.guess_task(activities.get(path.stem, path.stem))
-                out.append(dataset.make(skeleton, rot, root_pos, np.zeros(len(rot), int), (name,), (task,), slow.fps))
+                name, task = f"{folder.name}/{path.stem}", guess_task(activities.get(path.stem, path.stem))
+                out.append(pose_set.make(skeleton, rot, root_pos, np.zeros(len(rot), int), (name,), (task,), slow.fps))
         except ValueError as error:
             print(f"{path.name}: {error}", file=sys.stderr)
     return out
@@ -60,7 +65,7 @@ def read_family(folder: Path, own_lengths: bool) -> list[PoseSet]:
 def joined(pieces: Sequence[PoseSet]) -> PoseSet:
     """One PoseSet of many, with the first one's skeleton."""
     first = pieces[0].skeleton
-    return dataset.make(
+    return pose_set.make(
         first,
         np.concatenate([p.rot for p in pieces]),
         np.concatenate([p.root_pos for p in pieces]),
@@ -105,7 +110,7 @@ def with_validation(parts: np.ndarray) -> np.ndarray:
 
 
 def fit(
-    poses: PoseSet, parts: np.ndarray, settings: config.Training, start: Network | None = None, own: int | None = None
+    poses: PoseSet, parts: np.ndarray, settings: settings.Training, start: Network | None = None, own: int | None = None
 ) -> tuple[Network, context.Samples]:
     """The best network of one training, and the samples it was trained on; ``own`` as :func:`training.train` takes it."""
     samples, parts = context.prepare(poses), with_validation(parts)
@@ -128,7 +133,7 @@ def error(net: Network, poses: PoseSet, samples: context.Samples, rows: np.ndarr
 
 
 def families_together(
-    mocap: Path, settings: config.Training, only: Sequence[str], page: Path | None = None
+    mocap: Path, settings: settings.Training, only: Sequence[str], page: Path | None = None
 ) -> list[dict[str, object]]:
     """One network for all families beside one for each, on whole takes held out."""
     pieces: list[PoseSet] = []
@@ -143,8 +148,8 @@ def families_together(
         f"{poses.frames} frames of {len(pieces)} pieces at up to {FPS:g} a second, {np.sum(parts == TEST)} of them held out"
     )
     general, samples = fit(poses, parts, settings)
-    general = replace(general, meta={"data": tests.describe_split(poses, parts, "clip")})
-    card = tests.figures([tests.measure(general, poses, parts, samples)], poses, "clip")
+    general = replace(general, meta={"data": quality.describe_split(poses, parts, "clip")})
+    card = quality.figures([quality.measure(general, poses, parts, samples)], poses, "clip")
     families = card["groups"].get("family", {})
     rows: list[dict[str, object]] = []
     print(
@@ -171,7 +176,7 @@ def families_together(
         )
     tasks = np.array(poses.clip_tasks)[poses.clip]
     print(f"{'activity':18s}{'train':>8s}{'test':>7s}{'together':>10s}{'':15s}{'refined':>10s}")
-    for task in config.TASKS:
+    for task in TASKS:
         test = np.flatnonzero((tasks == task) & (parts == TEST))
         if len(test):
             together = error(general, poses, samples, test)
@@ -184,7 +189,7 @@ def families_together(
                 f"{kind} {label}: nearest training frame {row['nearest']:.1f} mm, mean pose {row['mean_pose']:.1f} mm"
             )
     if page is not None:
-        dataset.write_whole(page, report.html(general, poses, samples, card, ()).encode())
+        write_whole(page, report.html(general, poses, samples, card, ()).encode())
     return rows
 
 
@@ -224,7 +229,7 @@ def error_through_reference(
 
 
 def another_body(
-    mocap: Path, settings: config.Training, body: str, init: Path, also: Path, turns: int = 2
+    mocap: Path, settings: settings.Training, body: str, init: Path, also: Path, turns: int = 2
 ) -> list[dict[str, object]]:
     """A general network on a body it never saw: at once, and with 100 and 500 own frames, beside learning from nothing.
 
@@ -238,9 +243,9 @@ def another_body(
     alike = pieces[0].skeleton
     pieces = [p for p in pieces if alike.proportion_difference(p.skeleton) < 0.02 and "scaled" not in p.clip_names[0]]
     own = joined(pieces)
-    others = dataset.on_body(dataset.load(also), alike)
+    others = pose_set.on_body(pose_set.load(also), alike)
     general = replace(network.load(init), skeleton=alike)
-    both = dataset.join([own, others])
+    both = pose_set.join([own, others])
     samples, samples_both = context.prepare(own), context.prepare(both)
     names = np.array(own.clip_names)
     takes = np.random.default_rng(settings.seed).permutation(np.unique(names))
@@ -306,12 +311,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not options.mocap.is_dir():
         print(f"expected motion capture in {options.mocap}; set NIK_MOCAP or --mocap")
         return 2
-    settings = config.Training(seed=options.seed, time_limit=options.seconds, epochs=100_000)
+    training_settings = settings.Training(seed=options.seed, time_limit=options.seconds, epochs=100_000)
     rows: list[dict[str, object]] = []
     if not options.skip_families:
-        rows += families_together(options.mocap, settings, options.families, options.report)
+        rows += families_together(options.mocap, training_settings, options.families, options.report)
     for body in options.body:
-        rows += another_body(options.mocap, settings, body, options.init, options.also, options.folds)
+        rows += another_body(options.mocap, training_settings, body, options.init, options.also, options.folds)
     if options.json:
         options.json.write_text(
             json.dumps({"seconds": options.seconds, "rows": rows}, indent=1) + "\n", encoding="utf-8"

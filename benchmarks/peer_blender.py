@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from neural_network import rotations
-from neural_network.skeleton import Skeleton, chain
+from neural_network.core import rotations
+from neural_network.core.skeleton import Skeleton, chain
 
 from .peer_solvers import ITERATIONS, Ask, Peer
 

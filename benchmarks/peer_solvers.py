@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from neural_network import forward_kinematics as fk
-from neural_network import rotations
-from neural_network.skeleton import Skeleton
+from neural_network.core import forward_kinematics as fk
+from neural_network.core import rotations
+from neural_network.core.skeleton import Skeleton
 
 ITERATIONS = 50  # at most, for every solver that takes steps
 NEAR = 1e-4  # [m] and [rad] * 10: nearer than this counts as arrived

@@ -23,13 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from neural_network import context, dataset, network, realtime, refinement, rotations, training
-from neural_network import forward_kinematics as fk
-from neural_network.config import Training
-from neural_network.losses import limit_excess
-from neural_network.network import Network
-from neural_network.skeleton import Skeleton
-from neural_network.solver import STEPS, Goals, Solver
+from neural_network.core import forward_kinematics as fk
+from neural_network.core import rotations
+from neural_network.core.files import write_whole
+from neural_network.core.skeleton import Skeleton
+from neural_network.ik import context, network, refinement, single_pose, training
+from neural_network.ik.losses import limit_excess
+from neural_network.ik.network import Network
+from neural_network.ik.settings import Training
+from neural_network.ik.solver import STEPS, Goals, Solver
+from neural_network.motion import pose_set, splits
 from standalone_trainer import PRESETS
 
 from . import peer_blender, peer_solvers
@@ -122,7 +125,7 @@ class Row:
     warm: bool
 
 
-def part_of(poses: dataset.PoseSet, samples: context.Samples, rows: np.ndarray) -> Part:
+def part_of(poses: pose_set.PoseSet, samples: context.Samples, rows: np.ndarray) -> Part:
     """Lay the frames ``rows`` out in the Hips' axes."""
     rig = poses.skeleton
     core = rig.to_core(poses.rot[rows])
@@ -135,14 +138,14 @@ def part_of(poses: dataset.PoseSet, samples: context.Samples, rows: np.ndarray) 
     return Part(rows, truth, heads[:, bones], turned[:, bones], (hips, where))
 
 
-def choose(poses: dataset.PoseSet, parts: np.ndarray, frames: int, tracks: int) -> tuple[np.ndarray, np.ndarray]:
+def choose(poses: pose_set.PoseSet, parts: np.ndarray, frames: int, tracks: int) -> tuple[np.ndarray, np.ndarray]:
     """Evenly spaced test frames (frames), and tracks (tracks, TRACK) of consecutive ones that do not overlap."""
-    test = np.flatnonzero(parts == dataset.TEST)
+    test = np.flatnonzero(parts == splits.TEST)
     spaced = test[np.linspace(0, len(test) - 1, min(frames, len(test))).round().astype(int)]
     found = []
     for c in range(len(poses.clip_names)):
         rows = poses.rows(c)
-        if rows.stop > rows.start and parts[rows.start] == dataset.TEST:
+        if rows.stop > rows.start and parts[rows.start] == splits.TEST:
             found += [np.arange(at, at + TRACK) for at in range(rows.start, rows.stop - TRACK + 1, TRACK)]
     if not found:
         raise ValueError(f"expected a held-out take of at least {TRACK} frames, got none; give longer takes")
@@ -154,7 +157,7 @@ def choose(poses: dataset.PoseSet, parts: np.ndarray, frames: int, tracks: int) 
 
 
 def trained(
-    name: str, config: Training, poses: dataset.PoseSet, samples: context.Samples, parts: np.ndarray, cache: Path
+    name: str, config: Training, poses: pose_set.PoseSet, samples: context.Samples, parts: np.ndarray, cache: Path
 ) -> Network:
     """The network of ``config`` trained on the training part, from the cache where it is there already."""
     told = hashlib.sha256(f"{config}{poses.content_hash()}".encode() + parts.tobytes()).hexdigest()[:12]
@@ -185,7 +188,7 @@ def network_poses(net: Network, samples: context.Samples, part: Part, orientatio
     return found
 
 
-def goals_of(poses: dataset.PoseSet, samples: context.Samples, row: int, orientations: bool) -> Goals:
+def goals_of(poses: pose_set.PoseSet, samples: context.Samples, row: int, orientations: bool) -> Goals:
     """A frame as the solver's door takes it, in armature space."""
     rig = poses.skeleton
     bones = list(rig.effectors)
@@ -205,7 +208,7 @@ def goals_of(poses: dataset.PoseSet, samples: context.Samples, row: int, orienta
 
 
 def ours(
-    label: str, how: str, net: Network, poses: dataset.PoseSet, samples: context.Samples, steps: int
+    label: str, how: str, net: Network, poses: pose_set.PoseSet, samples: context.Samples, steps: int
 ) -> Contestant:
     """A network with exact steps; timed through Solver.solve, as it is called for one pose."""
     solver = Solver(net)
@@ -229,7 +232,7 @@ def ours(
 # ---------------------------------------------------------------------- without a network
 
 
-def nearest(poses: dataset.PoseSet, samples: context.Samples, rows: np.ndarray) -> Contestant:
+def nearest(poses: pose_set.PoseSet, samples: context.Samples, rows: np.ndarray) -> Contestant:
     """The nearest training frame by what is asked, then our steps."""
     rig = poses.skeleton
     known = part_of(poses, samples, rows)
@@ -266,16 +269,16 @@ def nearest(poses: dataset.PoseSet, samples: context.Samples, rows: np.ndarray) 
 
 def refine_peer(rig: Skeleton, steps: int) -> Peer:
     """Our refinement of a single pose as a peer."""
-    plan = realtime.plan(rig)
+    plan = single_pose.plan(rig)
 
     def load(rot: np.ndarray) -> np.ndarray:
         return rotations.matrix_from_axis_angle(rot)
 
     def solve(turns: np.ndarray, ask: Ask) -> np.ndarray:
         goals = ask.positions.T / rig.leg_length
-        start, _ = realtime.forward_one(plan, turns)
-        found, _, _ = realtime.refine_one(plan, start, goals, ask.turned, steps)
-        return realtime.own_one(plan, found)
+        start, _ = single_pose.forward_one(plan, turns)
+        found, _, _ = single_pose.refine_one(plan, start, goals, ask.turned, steps)
+        return single_pose.own_one(plan, found)
 
     return Peer("", 0, load, solve, rotations.axis_angle_from_matrix)
 
@@ -387,11 +390,11 @@ Entry = tuple[str, Callable[[], Contestant]]
 
 
 def entries(
-    poses: dataset.PoseSet, samples: context.Samples, parts: np.ndarray, nets: dict[str, Network]
+    poses: pose_set.PoseSet, samples: context.Samples, parts: np.ndarray, nets: dict[str, Network]
 ) -> list[Entry]:
     """Everybody who is to take part, in the order of the table."""
     rig = poses.skeleton
-    rows = np.flatnonzero(parts == dataset.TRAIN)
+    rows = np.flatnonzero(parts == splits.TRAIN)
     mean = training.mean_pose(samples, rows)
     mean[0] = 0
     rest = np.zeros_like(mean)
@@ -697,8 +700,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     args = parser().parse_args(words)
     try:
-        poses = dataset.load(args.data)
-        parts = dataset.folds(poses, args.folds)[0]
+        poses = pose_set.load(args.data)
+        parts = splits.folds(poses, args.folds)[0]
         chosen = choose(poses, parts, args.frames, args.tracks)
     except (ValueError, OSError) as error:
         say(f"error: {error}")
@@ -740,7 +743,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(f"{'':36}{time.perf_counter() - began:.0f} s")
     about = (
         f"{len(poses.clip_names)} takes, {poses.frames:,} frames at {fps:g} a second; trained on "
-        f"{np.sum(parts == dataset.TRAIN):,} of them; whole takes held out (the first of {args.folds} folds): {len(single.rows)} evenly "
+        f"{np.sum(parts == splits.TRAIN):,} of them; whole takes held out (the first of {args.folds} folds): {len(single.rows)} evenly "
         f"spaced frames and {len(tracks)} tracks of {TRACK}. Networks: {args.train_seconds:g} CPU seconds each, "
         f"{large.time_limit:g} for the quality network. {processor()}, Python {platform.python_version()}, NumPy {np.__version__}."
     )
@@ -757,7 +760,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     found = Found(rows, how, missing, capture, about, command)
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    dataset.write_whole(args.out, page(found).encode())
+    write_whole(args.out, page(found).encode())
     say(f"wrote {args.out}")
     try:
         for path in plots(found, args.out.parent / "pictures"):

@@ -144,8 +144,10 @@ def killed(work: Path, kills: int = 20) -> None:
 
 def strikes(files: list[Path]) -> None:
     """What a low-pass changes about foot contacts: their share, their moment, and the toes' sharpest stop."""
-    from neural_network import context, forward_kinematics
-    from neural_network.formats import cleaning, importing
+    from neural_network.core import forward_kinematics
+    from neural_network.formats import importing
+    from neural_network.ik import context
+    from neural_network.motion import cleaning
 
     table: dict[float, list[tuple[float, float, float, float]]] = {}
     for path in files:

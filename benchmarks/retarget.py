@@ -16,13 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from neural_network.formats import bvh, retarget
-from neural_network.formats.bone_tree import ancestors
-from neural_network.formats.clip import Clip
-from neural_network.forward_kinematics import armature_matrices
-from neural_network.reference_rig import reference
-from neural_network.rotations import axis_angle_from_matrix, matrix_from_axis_angle, twist_about
-from neural_network.skeleton import Skeleton
+from neural_network.core.forward_kinematics import armature_matrices
+from neural_network.core.reference_rig import reference
+from neural_network.core.rotations import axis_angle_from_matrix, matrix_from_axis_angle, twist_about
+from neural_network.core.skeleton import Skeleton
+from neural_network.formats import bvh
+from neural_network.motion.clip import Clip
+from neural_network.rigs import retarget
+from neural_network.rigs.bone_tree import ancestors
 
 from .rigs import Rig, a_pose, all_rigs, proportioned, skeleton, true_bones, turned
 

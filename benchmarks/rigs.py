@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from neural_network.formats.clip import Clip
-from neural_network.formats.roles import ROLE_NAMES
-from neural_network.reference_rig import rest_orientation
-from neural_network.rotations import (
+from neural_network.core.reference_rig import rest_orientation
+from neural_network.core.rotations import (
     matrix_from_axis_angle,
     matrix_from_quaternion,
     quaternion_from_matrix,
     rotation_between,
 )
-from neural_network.skeleton import Skeleton, make
+from neural_network.core.skeleton import Skeleton, make
+from neural_network.motion.clip import Clip
+from neural_network.rigs.roles import ROLE_NAMES
 
 PLACES = {
     "floor": (0, 0, 0),

@@ -21,13 +21,15 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from neural_network import context, dataset, refinement, rotations, tests, training
-from neural_network import forward_kinematics as fk
-from neural_network.config import Training
-from neural_network.dataset import TEST
-from neural_network.losses import Truth
-from neural_network.network import Network
-from neural_network.solver import Goals, Solver
+from neural_network.core import forward_kinematics as fk
+from neural_network.core import rotations
+from neural_network.ik import context, quality, refinement, training
+from neural_network.ik.losses import Truth
+from neural_network.ik.network import Network
+from neural_network.ik.settings import Training
+from neural_network.ik.solver import Goals, Solver
+from neural_network.motion import pose_set, splits
+from neural_network.motion.splits import TEST
 
 STEPS = (0, 1, 2, 3, 5, 10)
 MILLIMETRE = 1e-3
@@ -44,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--random", type=int, default=10_000, help="absurd targets to try")
     args = parser.parse_args(argv)
     try:
-        poses = dataset.load(args.data)
-        parts = dataset.folds(poses, 5)[0]
+        poses = pose_set.load(args.data)
+        parts = splits.folds(poses, 5)[0]
     except (ValueError, OSError) as error:
         print(f"benchmarks.solver: {error}", file=sys.stderr)
         return 2
@@ -79,15 +81,15 @@ def exactness(net: Network, samples: context.Samples, rows: np.ndarray) -> None:
     ):
         for steps in STEPS:
             errors, outside = [], []
-            for part in tests.chunks(rows):
+            for part in quality.chunks(rows):
                 targets, truth = training.asked(net.layout, net.skeleton, samples, part)
                 rot, _ = training.predict(net, targets)
                 wish = refinement.Wish(targets.positions, targets.turned if orientations else None)
                 done = refinement.refine(net.skeleton, rot, wish, steps, limits=limits)
-                errors.append(tests.errors_of(net.skeleton, done.rot, targets, truth))
+                errors.append(quality.errors_of(net.skeleton, done.rot, targets, truth))
                 moved = refinement.clamp(net.skeleton, done.rot) - done.rot
                 outside.append(np.any(np.abs(moved) > 1e-3, axis=(0, 1)))
-            found = tests.join(errors)
+            found = quality.join(errors)
             share = float((found.effector.max(axis=0) < MILLIMETRE).mean()) * 100
             numbers = found.figures()
             print(
@@ -96,7 +98,7 @@ def exactness(net: Network, samples: context.Samples, rows: np.ndarray) -> None:
             )
 
 
-def tracking(net: Network, poses: dataset.PoseSet, samples: context.Samples, rows: np.ndarray) -> None:
+def tracking(net: Network, poses: pose_set.PoseSet, samples: context.Samples, rows: np.ndarray) -> None:
     """Tracks of 120 frames: joint error early and late, and jitter against the capture's own."""
     frames, tracks, fps = 120, [], float(poses.clip_fps[0])
     for clip in np.unique(poses.clip[rows]):
@@ -110,7 +112,7 @@ def tracking(net: Network, poses: dataset.PoseSet, samples: context.Samples, row
         targets, truth = training.asked(net.layout, net.skeleton, samples, track)
         rot, _ = training.predict(net, targets)
         done = refinement.refine(net.skeleton, rot, refinement.Wish(targets.positions, targets.turned), 3)
-        joints = tests.errors_of(net.skeleton, done.rot, targets, truth).joints
+        joints = quality.errors_of(net.skeleton, done.rot, targets, truth).joints
         early.append(joints[8:13].mean())
         late.append(joints[-5:].mean())
         length = net.skeleton.leg_length
@@ -190,11 +192,11 @@ def bodies(plain: Network, general: Network, samples: context.Samples, rows: np.
         print(f"{label:40}{np.mean(alone) * scale:15.2f}{np.mean(after) * scale:12.3f}{np.mean(joints) * scale:12.2f}")
 
 
-def card_rows(net: Network, poses: dataset.PoseSet, parts: np.ndarray, samples: context.Samples, title: str) -> None:
+def card_rows(net: Network, poses: pose_set.PoseSet, parts: np.ndarray, samples: context.Samples, title: str) -> None:
     """The card of a network of another layout."""
     print(f"\n{title}")
-    card = tests.figures([tests.measure(net, poses, parts, samples)], poses, "clip")
-    print("\n".join(tests.table(card)))
+    card = quality.figures([quality.measure(net, poses, parts, samples)], poses, "clip")
+    print("\n".join(quality.table(card)))
 
 
 if __name__ == "__main__":

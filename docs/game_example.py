@@ -30,7 +30,7 @@ def main() -> None:
     if running is not None:
         running.stop()  # type: ignore[attr-defined]
         return
-    game = wing("game")
+    game = wing("posing.game")
     bodies = []
     for place in (-1.2, 0.0, 1.2):
         bpy.ops.neural_ik.add_demo_character(motion=False)

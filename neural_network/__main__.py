@@ -30,13 +30,15 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from . import bench, dataset, network, report, targets_file, tests
-from .context import prepare
+from .core.files import keep_apart, write_whole
 from .formats import importing
-from .formats.roles import read_table
+from .ik import bench, network, quality, report, targets_file
+from .ik.context import prepare
+from .ik.network import Network
+from .ik.solver import Solver
 from .live import command as live
-from .network import Network
-from .solver import Solver
+from .motion import pose_set, splits
+from .rigs.roles import read_table
 
 SHIPPED = Path(__file__).resolve().parent.parent / "training_data"
 DATA, WEIGHTS = SHIPPED / "training_data.npz", SHIPPED / "weights" / "best.npy"
@@ -160,7 +162,7 @@ def run_import(args: argparse.Namespace) -> int:
     lines = None
     rows = None if args.json in (None, "-") else Path(args.json)
     read = {str(path): path for path in (*files, *others)} | {"--roles": args.roles}
-    dataset.keep_apart(read, {"output": args.output, "--json": rows})
+    keep_apart(read, {"output": args.output, "--json": rows})
     if rows is not None:
         rows.parent.mkdir(parents=True, exist_ok=True)
         lines = open(rows, "w", encoding="utf-8", newline="\n")  # noqa: SIM115 - closed below
@@ -298,20 +300,18 @@ def add_test(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def run_test(args: argparse.Namespace) -> int:
     """Run the suite, print the card, write JSON and report where asked for; 0 where every test passes, else 1."""
-    dataset.keep_apart({"--weights": args.weights, "--data": args.data}, {"--json": args.json, "--report": args.report})
+    keep_apart({"--weights": args.weights, "--data": args.data}, {"--json": args.json, "--report": args.report})
     if args.report is not None:
         report.check()
-    net, poses = network.load(args.weights), dataset.load(args.data)
+    net, poses = network.load(args.weights), pose_set.load(args.data)
     solver = Solver(net, poses.skeleton)
     net = solver.net
     if solver.warning:
         print(f"note: {solver.warning}", file=sys.stderr)
-    parts = tests.parts_for(net, poses)
+    parts = quality.parts_for(net, poses)
     samples = prepare(poses)
-    print(
-        f"{args.weights.name} on {args.data.name}: {poses.frames} frames, {int(np.sum(parts == dataset.TEST))} unseen"
-    )
-    card = tests.figures([tests.measure(net, poses, parts, samples)], poses, _split_name(net, poses, parts))
+    print(f"{args.weights.name} on {args.data.name}: {poses.frames} frames, {int(np.sum(parts == splits.TEST))} unseen")
+    card = quality.figures([quality.measure(net, poses, parts, samples)], poses, _split_name(net, poses, parts))
     card["train"] = {
         "seconds": None,  # weights hold no times, so that the same training gives the same bytes
         "cpu_seconds": None,
@@ -319,19 +319,19 @@ def run_test(args: argparse.Namespace) -> int:
         "best_epoch": net.meta.get("best_epoch"),
         "samples_per_second": None,
     }
-    print("\n".join(tests.text(card)))
+    print("\n".join(quality.text(card)))
     if args.json is not None:
-        dataset.write_whole(args.json, (json.dumps(_finite(card), indent=1, allow_nan=False) + "\n").encode())
+        write_whole(args.json, (json.dumps(_finite(card), indent=1, allow_nan=False) + "\n").encode())
     if args.report is not None:
-        dataset.write_whole(args.report, report.html(net, poses, samples, card, ()).encode())
+        write_whole(args.report, report.html(net, poses, samples, card, ()).encode())
     return 0 if all(test["passed"] for test in card["tests"]) else 1
 
 
-def _split_name(net: Network, poses: dataset.PoseSet, parts: np.ndarray) -> str:
+def _split_name(net: Network, poses: pose_set.PoseSet, parts: np.ndarray) -> str:
     """The split of the test frames: the one these weights were trained with, or that they come from other clips."""
     data = net.meta.get("data", {})
     known = {clip["hash"] for clip in data.get("clips", [])}
-    ours = [poses.clip_hash(int(c)) in known for c in np.unique(poses.clip[parts == dataset.TEST])]
+    ours = [poses.clip_hash(int(c)) in known for c in np.unique(poses.clip[parts == splits.TEST])]
     if not any(ours):
         return "unseen clips"
     kind = str(data.get("split"))
@@ -385,7 +385,7 @@ def run_solve(args: argparse.Namespace) -> int:
         raise ValueError(f"steps: expected 0 to 1000, got {args.steps}")
     if args.output.is_dir():
         raise ValueError(f"output: expected a file name, got the folder {args.output}")
-    dataset.keep_apart({"the targets": args.targets, "--weights": args.weights}, {"output": args.output})
+    keep_apart({"the targets": args.targets, "--weights": args.weights}, {"output": args.output})
     solver = Solver.load(args.weights)
     goals, ignored = targets_file.load(args.targets, solver.skeleton)
     if ignored:
@@ -450,12 +450,12 @@ def run_bench(args: argparse.Namespace) -> int:
     if not 1 <= args.epoch <= 10_000_000:
         raise ValueError(f"epoch: expected 1 to 10,000,000 poses, got {args.epoch}")
     if args.json not in (None, "-"):
-        dataset.keep_apart({"--weights": args.weights, "--data": args.data}, {"--json": Path(args.json)})
+        keep_apart({"--weights": args.weights, "--data": args.data}, {"--json": Path(args.json)})
     weights = args.weights or (WEIGHTS if WEIGHTS.exists() else None)
     net = None if weights is None else network.load(weights)
-    poses = dataset.load(args.data) if args.data is not None else None
+    poses = pose_set.load(args.data) if args.data is not None else None
     if poses is None and DATA.exists():
-        shipped = dataset.load(DATA)
+        shipped = pose_set.load(DATA)
         if net is None or net.skeleton.fingerprint == shipped.skeleton.fingerprint:
             poses = shipped
     say = sys.stderr if args.json == "-" else sys.stdout
@@ -481,7 +481,7 @@ def run_bench(args: argparse.Namespace) -> int:
     if args.json == "-":
         print(found, end="")
     elif args.json is not None:
-        dataset.write_whole(args.json, found.encode())
+        write_whole(args.json, found.encode())
     return 0
 
 

@@ -17,10 +17,11 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 import pytest
 
-from neural_network import dataset, reference_rig, rotations, skeleton
-from neural_network import forward_kinematics as fk
-from neural_network.dataset import PoseSet
-from neural_network.skeleton import Skeleton
+from neural_network.core import forward_kinematics as fk
+from neural_network.core import reference_rig, rotations, skeleton
+from neural_network.core.skeleton import Skeleton
+from neural_network.motion import pose_set
+from neural_network.motion.pose_set import PoseSet
 
 REPO = Path(__file__).resolve().parent.parent
 
@@ -202,7 +203,7 @@ def make_poses(rig: Skeleton, clips: int = 4, frames: int = 40, seed: int = 3) -
     names = ["walk", "reach_up", "jump", "kick", "idle", "dance", "crouch", "thing"][:clips]
     names += [f"clip{i}" for i in range(len(names), clips)]
     of_clip = np.repeat(np.arange(clips), frames)
-    return dataset.make(rig, np.concatenate(rot), np.concatenate(root_pos), of_clip, names)
+    return pose_set.make(rig, np.concatenate(rot), np.concatenate(root_pos), of_clip, names)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -35,7 +35,7 @@ def animate(ob: Any, creature: Creature, clips: tuple[str, ...], actions: Any) -
     """Key the creature's actions on its bones, those of the body alone; ``actions`` is the extension's module of that name."""
     import bpy
 
-    from neural_network.rotations import quaternion_from_axis_angle
+    from neural_network.core.rotations import quaternion_from_axis_angle
 
     rig = body_of(creature)
     ob.animation_data_create()

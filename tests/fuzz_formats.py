@@ -122,8 +122,8 @@ def readers() -> dict[str, Callable[[bytes], object]]:
 
 def run(count: int, seed: int = 0, clean: bool = True) -> Iterator[Outcome]:
     """Try ``count`` files, yielding the running outcome after each."""
-    from neural_network.formats import cleaning
-    from neural_network.formats.clip import Clip
+    from neural_network.motion import cleaning
+    from neural_network.motion.clip import Clip
 
     rng = np.random.default_rng(seed)
     originals, read = seeds(), readers()

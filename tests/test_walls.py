@@ -20,23 +20,27 @@ CORE = REPO / "neural_network"
 
 LEVELS = (
     ("__main__",),
-    ("blender", "live", "formats"),
-    ("report",),
-    ("bench", "targets_file"),
-    ("solver", "tests"),
-    ("baselines", "novelty", "realtime"),
-    ("training",),
-    ("refinement", "losses"),
-    ("goals",),
-    ("network", "context", "dataset"),
-    ("reference_rig",),
-    ("forward_kinematics",),
-    ("skeleton",),
-    ("rotations",),
-    ("config",),
+    ("blender",),
+    ("live", "shot"),
+    ("formats", "gait", "prediction", "repair", "physics"),
+    ("ik",),
+    ("rigs",),
+    ("motion", "learning"),
+    ("core",),
 )
-"""Rooms of neural_network from top to bottom; a folder is one room. A room may know rooms of its own row and of the
-rows below it, never above, and never in a circle. Each new module takes its place here."""
+"""Rooms of neural_network from top to bottom. A room may import itself and the rooms of the rows below it: never one above,
+and never a neighbour of its own row, so the wings do not know each other. A new room takes its place here."""
+
+FEATURES = (
+    ("learn", "teach"),
+    ("posing",),
+    ("data", "roles", "effectors"),
+    ("host",),
+)
+"""Folders of neural_network/blender from top to bottom, one for each thing an animator does; the same rule."""
+
+LEARNING_KNOWS = ("files", "messages")
+"""Modules of ``core`` that ``learning`` may import: it knows no skeleton and no rotation."""
 
 
 def repository_files() -> list[Path]:
@@ -110,28 +114,48 @@ def imported(tree: ast.AST, path: Path, modules: set[tuple[str, ...]]) -> Iterat
                 yield node, ((*base, alias.name) if (*base, alias.name) in modules else base)
 
 
-def room(module: tuple[str, ...]) -> str | None:
-    """The room of a module; None for the package's own file."""
-    return module[1] if len(module) > 1 else None
+def level_faults(
+    tree: ast.AST,
+    path: Path,
+    modules: set[tuple[str, ...]],
+    levels: tuple[tuple[str, ...], ...] = LEVELS,
+    package: tuple[str, ...] = ("neural_network",),
+) -> Iterator[str]:
+    """Arrows that point up or sideways between the rooms of ``package``, and rooms that have no place in ``levels`` yet."""
+    level = {name: row for row, names in enumerate(levels) for name in names}
 
+    def room(module: tuple[str, ...]) -> str | None:
+        return module[len(package)] if len(module) > len(package) else None
 
-def level_faults(tree: ast.AST, path: Path, modules: set[tuple[str, ...]]) -> Iterator[str]:
-    """Arrows that point up, and rooms that have no place yet."""
-    level = {name: row for row, names in enumerate(LEVELS) for name in names}
     own = room(parts_of(path))
     if own is not None and own not in level:
         yield f"{where(path, tree)}: the room {own!r} has no place yet, give it one in LEVELS of tests/test_walls.py"
         return
     for node, target in imported(tree, path, modules):
+        if target[: len(package)] != package:
+            continue  # the walls of the whole house look at it
         other = room(target)
         if other == own or (other is not None and other not in level):
             continue  # a room without a place is reported once, at itself
         if own is None:
-            yield f"{where(path, node)}: neural_network/__init__.py comes with every room, so it may import none"
+            if not is_lazy(tree, node):
+                yield f"{where(path, node)}: {'/'.join(package)}/__init__.py comes with every room, so it may import none at once"
         elif other is None:
             yield f"{where(path, node)}: import from the room that has it, not from the package itself"
-        elif level[own] > level[other]:
-            yield f"{where(path, node)}: {own} may not know {other}, which stands above it"
+        elif level[own] >= level[other]:
+            side = "above" if level[own] > level[other] else "beside"
+            yield f"{where(path, node)}: {own} may not import {other}, which stands {side} it"
+
+
+def is_lazy(tree: ast.AST, wanted: ast.AST) -> bool:
+    """True where an import runs inside a function, or only for type checkers."""
+    for node in ast.walk(tree):
+        lazy = isinstance(node, ast.FunctionDef) or (
+            isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        )
+        if lazy and any(inner is wanted for inner in ast.walk(node)):
+            return True
+    return False
 
 
 def circles(graph: dict[tuple[str, ...], set[tuple[str, ...]]]) -> list[str]:
@@ -268,7 +292,7 @@ print(json.dumps(faults))
 def test_every_ground_floor_room_imports_alone_with_numpy_and_nothing_else() -> None:
     """In a fresh interpreter where importing bpy, or all but NumPy, raises; under the name Blender gives it, too."""
     names = sorted(".".join(parts_of(p)) for p in ground_floor())
-    assert "neural_network.rotations" in names
+    assert "neural_network.core.rotations" in names
     done = run_cli("-c", ALONE, REPO, json.dumps(names))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -300,6 +324,28 @@ def test_imports_inside_neural_network_are_relative_and_never_climb_above_it() -
 def test_arrows_point_down_only() -> None:
     paths = python_files(CORE)
     complain([fault for path in paths for fault in level_faults(parse(path), path, modules_of(paths))])
+
+
+def test_features_in_blender_know_only_those_below_them() -> None:
+    paths = [path for path in python_files(CORE) if is_blender(path)]
+    package = ("neural_network", "blender")
+    complain([f for path in paths for f in level_faults(parse(path), path, modules_of(paths), FEATURES, package)])
+
+
+def skeleton_faults(tree: ast.AST, path: Path, modules: set[tuple[str, ...]]) -> Iterator[str]:
+    """What ``learning`` imports of the house beside itself and the few modules it may."""
+    for node, target in imported(tree, path, modules):
+        if target[1:2] != ("learning",) and not (
+            target[1:2] == ("core",) and target[2:3] and target[2] in LEARNING_KNOWS
+        ):
+            yield f"{where(path, node)}: learning knows no skeleton, it may not import {'.'.join(target)}"
+
+
+def test_learning_knows_no_skeleton() -> None:
+    paths = python_files(CORE)
+    own = [path for path in paths if parts_of(path)[1:2] == ("learning",)]
+    assert own
+    complain([fault for path in own for fault in skeleton_faults(parse(path), path, modules_of(paths))])
 
 
 def test_nobody_imports_in_a_circle() -> None:
@@ -372,30 +418,52 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
 @pytest.mark.parametrize(
     ("source", "file", "faults"),
     [
-        ("from . import skeleton", "neural_network/rotations.py", 1),
-        ("from .skeleton import Skeleton", "neural_network/rotations.py", 1),
-        ("def f():\n    from .formats import clip", "neural_network/rotations.py", 1),
-        ("from .. import solver", "neural_network/formats/clip.py", 0),
-        ("from . import rotations, config", "neural_network/skeleton.py", 0),
-        ("from . import __version__", "neural_network/skeleton.py", 1),
-        ("from . import rotations", "neural_network/__init__.py", 1),
+        ("from ..ik import solver", "neural_network/core/rotations.py", 1),
+        ("from ..motion.clip import Clip", "neural_network/core/rotations.py", 1),
+        ("def f():\n    from ..formats import bvh", "neural_network/core/rotations.py", 1),
+        ("from ..learning import loop", "neural_network/motion/clip.py", 1),
+        ("from ..repair import contacts", "neural_network/gait/panel.py", 1),
+        ("from ..ik import solver", "neural_network/formats/bvh.py", 0),
+        ("from ..core import rotations, files", "neural_network/motion/clip.py", 0),
+        ("from . import rotations", "neural_network/core/skeleton.py", 0),
+        ("from .. import __version__", "neural_network/core/skeleton.py", 1),
+        ("from .core import rotations", "neural_network/__init__.py", 1),
+        ("def f():\n    from .core import rotations", "neural_network/__init__.py", 0),
         ("", "neural_network/shed.py", 1),
         ("", "neural_network/shed/inner.py", 1),
     ],
 )
-def test_an_arrow_that_points_up_is_seen(source: str, file: str, faults: int) -> None:
-    modules = {("neural_network", name) for row in LEVELS for name in row} | {("neural_network", "formats", "clip")}
+def test_an_arrow_that_points_up_or_sideways_is_seen(source: str, file: str, faults: int) -> None:
+    modules = {("neural_network", name) for row in LEVELS for name in row}
+    modules |= {("neural_network", *name.split(".")) for name in ("motion.clip", "core.rotations", "formats.bvh")}
     assert len(list(level_faults(ast.parse(source), REPO / file, modules))) == faults
+
+
+def test_a_feature_that_knows_one_above_it_is_seen() -> None:
+    package = ("neural_network", "blender")
+    modules = {(*package, name) for row in FEATURES for name in row}
+    up = ast.parse("from ..posing import live_ik")
+    assert len(list(level_faults(up, REPO / "neural_network/blender/host/rig.py", modules, FEATURES, package))) == 1
+    assert not list(level_faults(up, REPO / "neural_network/blender/teach/teach.py", modules, FEATURES, package))
+
+
+@pytest.mark.parametrize(
+    ("source", "faults"),
+    [("from ..core import skeleton", 1), ("from ..core.files import write_whole", 0), ("import os", 0)],
+)
+def test_a_skeleton_in_learning_is_seen(source: str, faults: int) -> None:
+    modules = {("neural_network", "core", name) for name in ("skeleton", "files")}
+    assert len(list(skeleton_faults(ast.parse(source), REPO / "neural_network/learning/loop.py", modules))) == faults
 
 
 @pytest.mark.parametrize(
     ("source", "file", "faults"),
     [
-        ("import neural_network.rotations", "neural_network/solver.py", 1),
-        ("from neural_network import rotations", "neural_network/solver.py", 1),
-        ("from .. import standalone_trainer", "neural_network/solver.py", 1),
-        ("from .. import rotations", "neural_network/formats/bvh.py", 0),
-        ("from .. import rotations", "neural_network/formats/__init__.py", 0),
+        ("import neural_network.core", "neural_network/ik/solver.py", 1),
+        ("from neural_network import core", "neural_network/ik/solver.py", 1),
+        ("from ... import standalone_trainer", "neural_network/ik/solver.py", 1),
+        ("from ..core import rotations", "neural_network/formats/bvh.py", 0),
+        ("from ..core import rotations", "neural_network/formats/__init__.py", 0),
         ("from ... import x", "neural_network/formats/bvh.py", 1),
         ("from . import x\nimport numpy as np", "neural_network/__init__.py", 0),
     ],

@@ -14,15 +14,17 @@ from typing import Any
 import bpy
 import numpy as np
 
-from neural_network import dataset, forward_kinematics
-from neural_network.blender import actions, data, demo
+from neural_network.blender.data import demo, extract
+from neural_network.blender.host import actions
+from neural_network.core import forward_kinematics
+from neural_network.motion import pose_set
 
 FRAMES, TIMES = 1000, 5
 
 
-def extract(ob: Any, path: str) -> dataset.PoseSet:
+def extract_all(ob: Any, path: str) -> pose_set.PoseSet:
     """All actions, as the button does it without a window."""
-    work = data.extract(bpy.context.scene, ob, data.moving_actions(ob), data.Options(path=path))
+    work = extract.extract(bpy.context.scene, ob, extract.moving_actions(ob), extract.Options(path=path))
     while True:
         try:
             next(work)
@@ -35,12 +37,12 @@ def best(ob: Any, path: str) -> float:
     times = []
     for _ in range(TIMES):
         begin = time.perf_counter()
-        extract(ob, path)
+        extract_all(ob, path)
         times.append(time.perf_counter() - begin)
     return 1000 * min(times)
 
 
-def farthest(ob: Any, poses: dataset.PoseSet) -> float:
+def farthest(ob: Any, poses: pose_set.PoseSet) -> float:
     """[m] largest distance between a bone's head in Blender and by NumPy, over every frame of every action."""
     buffer, worst = np.empty(len(ob.pose.bones) * 16, np.float32), 0.0
     for clip, name in enumerate(poses.clip_names):
@@ -57,15 +59,15 @@ def farthest(ob: Any, poses: dataset.PoseSet) -> float:
 
 def main() -> None:
     """Measure and print."""
-    shipped = dataset.load(Path(__file__).resolve().parents[1] / "training_data" / "training_data.npz")
+    shipped = pose_set.load(Path(__file__).resolve().parents[1] / "training_data" / "training_data.npz")
     bpy.ops.wm.read_factory_settings(use_empty=True)
     ob = demo.add(bpy.context, shipped)
-    poses = extract(ob, "fast")
+    poses = extract_all(ob, "fast")
     figures = [f"NumPy against Blender over {poses.frames} frames: {farthest(ob, poses):.1e} m"]
     bpy.ops.wm.read_factory_settings(use_empty=True)
     one = np.zeros(FRAMES, int)
     ob = demo.add(
-        bpy.context, dataset.make(shipped.skeleton, shipped.rot[:FRAMES], shipped.root_pos[:FRAMES], one, ["long"])
+        bpy.context, pose_set.make(shipped.skeleton, shipped.rot[:FRAMES], shipped.root_pos[:FRAMES], one, ["long"])
     )
     figures.append(f"fast path: {best(ob, 'fast'):.0f} ms")
     figures.append(f"evaluated, with the skinned body: {best(ob, 'evaluated'):.0f} ms")

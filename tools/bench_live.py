@@ -18,8 +18,10 @@ os.environ.setdefault("BLENDER_USER_RESOURCES", tempfile.mkdtemp(prefix="neural_
 import bpy
 import numpy as np
 
-from neural_network import blender, network
-from neural_network.blender import live_ik, memory, runtime
+from neural_network import blender
+from neural_network.blender.host import memory, runtime
+from neural_network.blender.posing import live_ik
+from neural_network.ik import network
 
 
 def say(text: str) -> None:

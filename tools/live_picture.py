@@ -20,8 +20,10 @@ os.environ.setdefault("BLENDER_USER_RESOURCES", tempfile.mkdtemp(prefix="neural_
 import bpy
 from mathutils import Vector
 
-from neural_network import blender, network
-from neural_network.blender import live_ik, memory
+from neural_network import blender
+from neural_network.blender.host import memory
+from neural_network.blender.posing import live_ik
+from neural_network.ik import network
 
 SIZE = (320, 320)
 FRAMES = 36

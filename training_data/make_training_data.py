@@ -21,9 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
-from neural_network import dataset, rotations
-from neural_network.reference_rig import reference
-from neural_network.skeleton import Skeleton
+from neural_network.core import rotations
+from neural_network.core.reference_rig import reference
+from neural_network.core.skeleton import Skeleton
+from neural_network.motion import pose_set
 
 VERSION = "3.2.7"  # of pybullet: another one may carry other clips
 HERE = Path(__file__).resolve().parent
@@ -194,12 +195,12 @@ def frame(along: np.ndarray, across: np.ndarray) -> np.ndarray:
     return np.stack([x, y, np.cross(x, y)], axis=-1)
 
 
-def make(folder: Path) -> dataset.PoseSet:
+def make(folder: Path) -> pose_set.PoseSet:
     """All clips below ``pybullet_data``'s ``folder`` as one PoseSet of the reference rig."""
     rig = reference()
     paths = sources(folder)
     clips = [(*carry(rig, frames), fps) for frames, fps in map(read, paths)]
-    return dataset.make(
+    return pose_set.make(
         rig,
         np.concatenate([rot for rot, _, _ in clips]),
         np.concatenate([root_pos for _, root_pos, _ in clips]),
@@ -217,7 +218,7 @@ def main(arguments: list[str] | None = None) -> int:
     output = parser.parse_args(arguments).output
     try:
         poses = make(installed())
-        dataset.save(output, poses)
+        pose_set.save(output, poses)
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2

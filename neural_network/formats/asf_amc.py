@@ -18,11 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..rotations import matrix_from_euler, quaternion_from_matrix
+from ..core.messages import short
+from ..core.rotations import matrix_from_euler, quaternion_from_matrix
+from ..motion.clip import Clip, body_height, guess_unit, guess_up_axis, helper_notes, without_rigid
 from .bvh import MAX_JOINTS, MAX_VALUE, room_for
 from .bvh import fill_in as fill_in_joint
-from .clip import Clip, body_height, guess_unit, guess_up_axis, helper_notes, without_rigid
-from .text import Notes, decode, parse_number, plain_bytes, short
+from .text import Notes, decode, parse_number, plain_bytes
 
 FALLBACK_FPS = 120.0  # [1/s] AMC rarely names its rate; the CMU database, where most such files come from, is at 120
 _INCH = 0.0254  # [m]

@@ -18,10 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..rotations import matrix_from_quaternion
-from .clip import Clip, guess_unit, guess_up_axis, helper_notes, without_rigid
+from ..core.messages import short
+from ..core.rotations import matrix_from_quaternion
+from ..motion.clip import Clip, guess_unit, guess_up_axis, helper_notes, without_rigid
 from .rows import Rows, Text, careful, find_rows
-from .text import Notes, decode, parse_number, plain_bytes, short
+from .text import Notes, decode, parse_number, plain_bytes
 
 FALLBACK_FPS = 30.0  # [1/s] where the file names no usable frame time
 MAX_JOINTS = 5_000  # more than five times the largest face rig; a damaged file must not fill the memory

@@ -22,16 +22,18 @@ from typing import Any
 
 import numpy as np
 
-from .. import context, dataset
-from .. import skeleton as skeletons
-from ..dataset import PoseSet
-from ..reference_rig import reference
-from ..rotations import axis_angle_from_quaternion, quaternion_from_matrix
-from ..skeleton import Skeleton
-from ..training import mirrored_bones
-from . import asf_amc, bvh, cleaning, retarget
-from .clip import DOUBTFUL_AXIS, Clip, body_joints, figures, global_pose, rest_positions
-from .roles import Roles, named_roles
+from ..core import skeleton as skeletons
+from ..core.reference_rig import reference
+from ..core.rotations import axis_angle_from_quaternion, quaternion_from_matrix
+from ..core.skeleton import Skeleton, mirrored_bones
+from ..ik import context
+from ..motion import cleaning, pose_set
+from ..motion.clip import DOUBTFUL_AXIS, Clip, body_joints, figures, global_pose, rest_positions
+from ..motion.pose_set import PoseSet
+from ..motion.tasks import guess_task
+from ..rigs import retarget
+from ..rigs.roles import Roles, named_roles
+from . import asf_amc, bvh
 from .text import Notes
 
 SUFFIXES = (".bvh", ".amc")
@@ -252,7 +254,7 @@ def _pose_set(rig: Skeleton, own: OwnPoses, up_axis: str, unit: float, name: str
     upright = _upright(up_axis)
     to_bone = np.swapaxes(rig.rest_arm[:, :3, :3], -1, -2) @ upright
     rot = np.einsum("jab,fjb->fja", to_bone, own.turns)
-    return dataset.make(rig, rot, own.root_pos @ upright.T * unit, np.zeros(len(rot), int), [name], clip_fps=fps)
+    return pose_set.make(rig, rot, own.root_pos @ upright.T * unit, np.zeros(len(rot), int), [name], clip_fps=fps)
 
 
 def own_poses(clip: Clip, roles: Roles | None = None) -> OwnPoses:
@@ -449,7 +451,7 @@ def _converted(path: Path, clip: Clip, options: Options) -> tuple[Row, dict[str,
         warnings += doubts
         if options.rig == "reference":
             rig, rot, root_pos = retarget.to_reference(piece, given_roles(piece, options))
-            poses = dataset.make(rig, rot, root_pos, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps)
+            poses = pose_set.make(rig, rot, root_pos, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps)
             about: dict[str, Any] = {}
             arrays |= {f"turns{n}": poses.rot, f"root_pos{n}": poses.root_pos}
         else:
@@ -671,7 +673,7 @@ class _Piece:
         with np.load(self.part, allow_pickle=False) as found:
             turns, root_pos = found[f"turns{self.number}"], found[f"root_pos{self.number}"]
         if self.own is None:
-            return dataset.make(rig, turns, root_pos, np.zeros(len(turns), int), [self.name], clip_fps=self.fps)
+            return pose_set.make(rig, turns, root_pos, np.zeros(len(turns), int), [self.name], clip_fps=self.fps)
         own = replace(self.own, turns=turns, root_pos=root_pos)
         return _pose_set(rig, own, self.up_axis, self.unit, self.name, self.fps)
 
@@ -793,7 +795,7 @@ def _write(path: Path, folder: Path, pieces: Sequence[_Piece], rig: Skeleton, op
         names = [name for name in names for name in (name, f"{name} mirrored")]
         lengths = [length for length in lengths for _ in range(2)]
         fps = [rate for rate in fps for _ in range(2)]
-    tasks = [dataset.guess_task(name) for name in names]
+    tasks = [guess_task(name) for name in names]
     frames = sum(lengths)
 
     def poses() -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -806,7 +808,7 @@ def _write(path: Path, folder: Path, pieces: Sequence[_Piece], rig: Skeleton, op
 
     longest = f"U{max(1, *(len(name) for name in rig.names))}"
     fixed = {
-        "schema": np.array(dataset.SCHEMA),
+        "schema": np.array(pose_set.SCHEMA),
         "bone_names": np.array(rig.names),
         "parents": rig.parents.astype(np.int32),
         "rest_arm": rig.rest_arm,

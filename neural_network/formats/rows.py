@@ -15,7 +15,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from .text import CHUNK, Notes, count_words, cut, parse_number, read_numbers, short
+from ..core.messages import short
+from .text import CHUNK, Notes, count_words, cut, parse_number, read_numbers
 
 _SLOW_CHUNK = 1 << 13  # [bytes] of text that is cleaned or read word by word in one go: its words are objects then
 _COUNT_CHUNK = 1 << 14  # [bytes] of text whose lines are told apart in one go: they may all be empty

@@ -9,6 +9,8 @@ import warnings
 
 import numpy as np
 
+from ..core.messages import short
+
 CHUNK = 1 << 16  # [bytes] of text looked at in one go
 _WORDS = 1 << 13  # words turned into numbers in one go
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?"
@@ -76,11 +78,6 @@ class Notes:
             out.append(f"{where}: {what}" + (f" ({count} times)" if count > max(len(places), 1) else ""))
         left = sum(count - _SORT for count in self._sorts.values() if count > _SORT)
         return (*out, f"{self.source}: {left} more warnings like these") if left else tuple(out)
-
-
-def short(name: str, most: int = 60) -> str:
-    """A name as messages show it."""
-    return name if len(name) <= most else name[:most] + "..."
 
 
 def plain_bytes(data: bytes, source: str, notes: Notes, expected: str = "a BVH file with HIERARCHY") -> bytes:

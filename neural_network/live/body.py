@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..goals import Goals
-from ..rotations import (
+from ..core.rotations import (
     axis_angle_from_matrix,
     axis_angle_from_quaternion,
     matrix_from_quaternion,
     quaternion_from_axis_angle,
 )
-from ..skeleton import Skeleton
-from ..solver import Solver
+from ..core.skeleton import Skeleton
+from ..ik.goals import Goals
+from ..ik.solver import Solver
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from ..rotations import (
+from ..core.rotations import (
     axis_angle_from_quaternion,
     quaternion_from_axis_angle,
     quaternion_from_matrix,

@@ -158,7 +158,7 @@ def _say_event(kind: str, client: int, text: str, as_json: bool, say: Say) -> No
 
 
 def _body(path: Path) -> Body:
-    from ..solver import Solver
+    from ..ik.solver import Solver
 
     return solving_body(Solver.load(path))
 

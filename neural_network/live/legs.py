@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..rotations import matrix_from_quaternion, quaternion_conjugate, quaternion_multiply
-from ..skeleton import Skeleton
+from ..core.rotations import matrix_from_quaternion, quaternion_conjugate, quaternion_multiply
+from ..core.skeleton import Skeleton
 from .body import shown
 from .channels import LEG_BONES, SIDES
 from .replay import Motion

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..formats.clip import Clip
-from ..rotations import geodesic_angle, matrix_from_quaternion, quaternion_conjugate, quaternion_multiply
+from ..core.rotations import geodesic_angle, matrix_from_quaternion, quaternion_conjugate, quaternion_multiply
+from ..motion.clip import Clip
 from .channels import (
     LEGS_DECAY,
     SIDES,

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ..rotations import matrix_from_quaternion, quaternion_conjugate, quaternion_multiply
+from ..core.rotations import matrix_from_quaternion, quaternion_conjugate, quaternion_multiply
 from .axes import UNITY, axes_matrix, convert_quaternions, convert_vectors
 
 PORT_OUT = 39539

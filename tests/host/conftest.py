@@ -82,7 +82,7 @@ def empty(extension: ModuleType, tmp_path: Path) -> Iterator[ModuleType]:
     import bpy
 
     bpy.ops.wm.read_homefile(use_empty=True, use_factory_startup=False)
-    memory = wing("blender.memory")
+    memory = wing("blender.host.memory")
     memory.start(EXTENSION)
     preferences = bpy.context.preferences.addons[EXTENSION].preferences
     preferences.folder = str(tmp_path / "user")

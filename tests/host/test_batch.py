@@ -16,8 +16,8 @@ import pytest
 from conftest import HOST
 
 from benchmarks import rigs
-from neural_network import dataset
 from neural_network.formats import bvh
+from neural_network.motion import pose_set
 
 from .conftest import wing
 
@@ -58,17 +58,17 @@ def test_a_folder_becomes_one_file_for_each_skeleton(
 ) -> None:
     import bpy
 
-    names = sorted(a.name for a in wing("blender.data").moving_actions(demo))
+    names = sorted(a.name for a in wing("blender.data.extract").moving_actions(demo))
     bpy.ops.neural_ik.extract_data()
-    expected = wing("blender.memory").memory.poses
+    expected = wing("blender.host.memory").memory.poses
     done = batch(extension, folder, "-o", tmp_path / "out" / "data.npz", "--json", tmp_path / "rows.json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(["data-walk.npz", f"data-{names[0]}.npz"])
-    both = dataset.load(tmp_path / "out" / f"data-{names[0]}.npz")
+    both = pose_set.load(tmp_path / "out" / f"data-{names[0]}.npz")
     assert sorted(both.clip_names) == sorted(names * 2)
     assert np.abs(both.rot[: expected.frames] - expected.rot).max() < HOST
     assert both.skeleton.fingerprint == expected.skeleton.fingerprint
-    assert dataset.load(tmp_path / "out" / "data-walk.npz").clip_names == ("walk",)
+    assert pose_set.load(tmp_path / "out" / "data-walk.npz").clip_names == ("walk",)
     rows = [json.loads(line) for line in (tmp_path / "rows.json").read_text("utf-8").splitlines()]
     refused = {Path(row["path"]).name for row in rows if row["reason"]}
     assert refused == {"broken.bvh", "broken.blend", "broken.glb", "empty.fbx"}
@@ -81,7 +81,7 @@ def test_a_folder_becomes_one_file_for_each_skeleton(
 def test_everything_comes_onto_the_reference_rig_if_asked(extension: ModuleType, folder: Path, tmp_path: Path) -> None:
     done = batch(extension, folder, "-o", tmp_path / "data.npz", "--rig", "reference", "--fps", "20")
     assert done.returncode == 0, done.stdout + done.stderr
-    poses = dataset.load(tmp_path / "data.npz")
+    poses = pose_set.load(tmp_path / "data.npz")
     assert poses.skeleton.count == 23
     assert len(poses.clip_names) == 7
     assert np.allclose(poses.clip_fps, 20)
@@ -112,8 +112,8 @@ def test_real_glb_and_fbx_files_pose_as_blender_shows_them(
     files = sorted([*(mocap / "glb").glob("*.glb"), *(mocap / "fbx").glob("*.fbx")])
     if not files:
         pytest.skip(f"no GLB and FBX files in {mocap}")
-    module, rig, fk = wing("blender.batch"), wing("blender.rig"), wing("forward_kinematics")
-    actions = wing("blender.actions")
+    module, rig, fk = wing("blender.data.batch"), wing("blender.host.rig"), wing("core.forward_kinematics")
+    actions = wing("blender.host.actions")
     read = 0
     for path in files:
         for row, poses in module.extract_file(path, None, "own"):
@@ -151,7 +151,7 @@ def test_real_glb_and_fbx_files_pose_as_blender_shows_them(
 def test_ctrl_c_stops_even_where_an_importer_takes_it_for_its_own_error(
     extension: ModuleType, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = wing("blender.batch")
+    module = wing("blender.data.batch")
     opened = []
 
     def interrupted(path: Path, fps: float) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from neural_network.formats import bvh
-from neural_network.formats.clip import Clip, body_height, global_pose
+from neural_network.motion.clip import Clip, body_height, global_pose
 
 ODD = Path(__file__).resolve().parent.parent / "odd"
 POSITIONS = 1e-4

@@ -15,7 +15,7 @@ from conftest import REPO
 from creature_rigs import animate, put
 
 from benchmarks.creatures import CREATURES, Creature, action, body_of
-from neural_network import dataset
+from neural_network.motion import pose_set
 
 from .conftest import wing
 from .test_words import says
@@ -37,13 +37,13 @@ def journey(ob: Any, epochs: int) -> dict[str, Any]:
     """Extract, save, train, load, test: the card's figures."""
     import bpy
 
-    memory = wing("blender.memory")
+    memory = wing("blender.host.memory")
     assert bpy.ops.neural_ik.extract_data() == {"FINISHED"}
     assert bpy.ops.neural_ik.save_data() == {"FINISHED"}
     said = train(memory.data_path(), memory.weights_path(), epochs)
     assert "% of body" in said
     assert bpy.ops.neural_ik.load_weights() == {"FINISHED"}
-    suite = wing("tests")
+    suite = wing("ik.quality")
     net, poses = memory.memory.network, memory.memory.poses
     found: dict[str, Any] = suite.figures([suite.measure(net, poses, suite.parts_for(net, poses))], poses, "block")
     return found
@@ -54,7 +54,7 @@ def drag(ob: Any, effector: str, away: float) -> tuple[float, float]:
     import bpy
 
     assert bpy.ops.neural_ik.live_start() == {"FINISHED"}
-    live_ik = wing("blender.live_ik")
+    live_ik = wing("blender.posing.live_ik")
     collection = live_ik.collection_of(ob)
     target = bpy.data.objects[f"{ob.name} {effector}"]
     assert target.neural_ik_target.kind == "EFFECTOR"
@@ -79,7 +79,7 @@ def held_out_error(card: dict[str, Any]) -> float:
 def test_a_dog_is_proposed_learned_and_dragged_by_a_paw(empty: ModuleType) -> None:
     dog = CREATURES["dog"]
     ob = put(dog, "Dog")
-    animate(ob, dog, ("walk", "run", "look around"), wing("blender.actions"))
+    animate(ob, dog, ("walk", "run", "look around"), wing("blender.host.actions"))
     assert empty.ops.neural_ik.ends_propose() == {"FINISHED"}
     own = ob.neural_ik_ends
     assert set(own.effectors.split("\n")) == set(dog.effectors)
@@ -101,7 +101,7 @@ def test_the_bird_flies_through_the_whole_journey(empty: ModuleType, mocap: Path
     empty.context.view_layer.objects.active = ob
     empty.context.scene.neural_ik.step = 0.25
     card = journey(ob, epochs=60)
-    skeleton = wing("blender.memory").memory.poses.skeleton
+    skeleton = wing("blender.host.memory").memory.poses.skeleton
     assert {skeleton.names[e] for e in skeleton.effectors} >= {"wing_tip_L", "wing_tip_R", "head", "tail_tip"}
     assert len(skeleton.feet) == 2
     assert held_out_error(card) <= SHARE
@@ -114,22 +114,22 @@ def test_the_bird_flies_through_the_whole_journey(empty: ModuleType, mocap: Path
 def test_every_creature_is_extracted_without_a_question(empty: ModuleType, name: str) -> None:
     creature = CREATURES[name]
     ob = put(creature)
-    animate(ob, creature, ("walk",), wing("blender.actions"))
+    animate(ob, creature, ("walk",), wing("blender.host.actions"))
     assert empty.ops.neural_ik.extract_data() == {"FINISHED"}
-    poses = wing("blender.memory").memory.poses
+    poses = wing("blender.host.memory").memory.poses
     assert {poses.skeleton.names[e] for e in poses.skeleton.effectors} == set(creature.effectors)
     assert {poses.skeleton.names[f] for f in poses.skeleton.feet} == set(creature.feet)
     rot, root = action(body_of(creature), "walk", 1)
     order = [poses.skeleton.names.index(n) for n in body_of(creature).names]
     assert np.abs(poses.rot[:, order] - rot).max() < 1e-3
     assert np.abs(poses.root_pos - root).max() < 1e-3
-    assert any("taken for a creature" in note for note in wing("blender.rig").read(ob).notes)
+    assert any("taken for a creature" in note for note in wing("blender.host.rig").read(ob).notes)
 
 
 def test_effectors_are_picked_added_removed_and_cleared(empty: ModuleType, tmp_path: Path) -> None:
     dog = CREATURES["dog"]
     ob = put(dog)
-    animate(ob, dog, ("walk",), wing("blender.actions"))
+    animate(ob, dog, ("walk",), wing("blender.host.actions"))
     own = ob.neural_ik_ends
     own.pick = "nose"
     own.pick = "tail3"
@@ -139,25 +139,25 @@ def test_effectors_are_picked_added_removed_and_cleared(empty: ModuleType, tmp_p
     assert empty.ops.neural_ik.ends_add(bones="hind_toe_L") == {"FINISHED"}
     assert empty.ops.neural_ik.ends_stand(bone="hind_toe_L") == {"FINISHED"}
     assert empty.ops.neural_ik.ends_remove(bone="tail3") == {"FINISHED"}
-    rig = wing("blender.rig").read(ob)
+    rig = wing("blender.host.rig").read(ob)
     assert rig.skeleton.names[0] == "pelvis"  # where they meet
     assert [rig.skeleton.names[e] for e in rig.skeleton.effectors] == ["nose", "hind_toe_L"]
     assert [rig.skeleton.names[f] for f in rig.skeleton.feet] == ["hind_toe_L"]
     assert "tail1" not in rig.skeleton.names
     assert empty.ops.neural_ik.extract_data() == {"FINISHED"}
-    dataset.save(tmp_path / "dog.npz", wing("blender.memory").memory.poses)
-    assert dataset.load(tmp_path / "dog.npz").skeleton.names == rig.skeleton.names
+    pose_set.save(tmp_path / "dog.npz", wing("blender.host.memory").memory.poses)
+    assert pose_set.load(tmp_path / "dog.npz").skeleton.names == rig.skeleton.names
     empty.ops.wm.save_as_mainfile(filepath=str(tmp_path / "dog.blend"))
     empty.ops.wm.open_mainfile(filepath=str(tmp_path / "dog.blend"))
     assert empty.data.objects["Creature"].neural_ik_ends.effectors == "nose\nhind_toe_L"
     empty.context.view_layer.objects.active = empty.data.objects["Creature"]
     assert empty.ops.neural_ik.ends_clear() == {"FINISHED"}
-    assert len(wing("blender.rig").read(empty.data.objects["Creature"]).skeleton.effectors) == 7
+    assert len(wing("blender.host.rig").read(empty.data.objects["Creature"]).skeleton.effectors) == 7
 
 
 def test_picks_that_cannot_work_are_named(empty: ModuleType) -> None:
     ob = put(CREATURES["dog"])
-    animate(ob, CREATURES["dog"], ("walk",), wing("blender.actions"))
+    animate(ob, CREATURES["dog"], ("walk",), wing("blender.host.actions"))
     own = ob.neural_ik_ends
     extract = empty.ops.neural_ik.extract_data
     own.effectors = "nose\nwing"
@@ -176,7 +176,7 @@ def test_picks_that_cannot_work_are_named(empty: ModuleType) -> None:
 def wing_read(ob: Any) -> None:
     """What reading a rig says, as an operator would."""
     try:
-        wing("blender.rig").read(ob)
+        wing("blender.host.rig").read(ob)
     except ValueError as error:
         raise RuntimeError(str(error)) from None
 
@@ -208,7 +208,7 @@ def test_controls_that_constraints_aim_at_are_no_effectors(empty: ModuleType) ->
 def test_people_need_no_effectors_and_may_have_them(demo: Any) -> None:
     import bpy
 
-    rig = wing("blender.rig")
+    rig = wing("blender.host.rig")
     plain = rig.read(demo).skeleton
     assert [plain.names[e] for e in plain.effectors] == ["LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head"]
     assert bpy.ops.neural_ik.ends_add(bones="LeftForeArm\nLeftHand") == {"FINISHED"}

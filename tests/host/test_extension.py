@@ -76,7 +76,7 @@ def test_every_operator_and_panel_is_there_and_all_leave_without_a_trace(extensi
 def test_it_works_from_a_read_only_folder(demo: object) -> None:
     import bpy
 
-    folder = Path(wing("blender.memory").ROOT)
+    folder = Path(wing("blender.host.memory").ROOT)
     before = {p: p.stat().st_mtime_ns for p in folder.rglob("*") if "__pycache__" not in p.parts}
     modes = {p: p.stat().st_mode for p in (folder, *folder.rglob("*"))}
     for path, mode in modes.items():

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from conftest import HOST, REPO
 
-from neural_network import dataset, forward_kinematics, rotations
+from neural_network.core import forward_kinematics, rotations
+from neural_network.motion import pose_set
 
 from .conftest import wing
 
@@ -20,7 +21,7 @@ def run(ob: Any, actions: list[Any] | None = None, **options: Any) -> Any:
     """The Extraction, as the button does it."""
     import bpy
 
-    data = wing("blender.data")
+    data = wing("blender.data.extract")
     chosen = data.moving_actions(ob) if actions is None else actions
     work = data.extract(bpy.context.scene, ob, chosen, data.Options(**options))
     while True:
@@ -65,7 +66,7 @@ def snapshot(ob: Any) -> dict[str, Any]:
 
 
 def test_the_demo_actions_give_the_shipped_poses_back(demo: Any) -> None:
-    shipped = dataset.load(REPO / "training_data" / "training_data.npz")
+    shipped = pose_set.load(REPO / "training_data" / "training_data.npz")
     found = run(demo).poses
     angle, distance = difference(shipped, found)
     assert angle <= BACK
@@ -87,7 +88,7 @@ def test_numpy_forward_kinematics_is_blenders_on_every_demo_frame(demo: Any, rec
     import bpy
 
     poses = run(demo).poses
-    actions = wing("blender.actions")
+    actions = wing("blender.host.actions")
     buffer = np.empty(len(demo.pose.bones) * 16, np.float32)
     worst = 0.0
     for clip, name in enumerate(poses.clip_names):
@@ -108,7 +109,7 @@ def test_numpy_forward_kinematics_is_blenders_on_every_demo_frame(demo: Any, rec
 def test_everything_is_put_back_however_extraction_ends(demo: Any, stop_at: int | None) -> None:
     import bpy
 
-    data = wing("blender.data")
+    data = wing("blender.data.extract")
     scene = bpy.context.scene
     scene.frame_set(7, subframe=0.25)
     demo.animation_data.use_nla = False
@@ -128,7 +129,7 @@ def test_everything_is_put_back_however_extraction_ends(demo: Any, stop_at: int 
 def test_a_failure_in_the_middle_puts_everything_back_too(demo: Any) -> None:
     import bpy
 
-    data = wing("blender.data")
+    data = wing("blender.data.extract")
     before = snapshot(demo)
     work = data.extract(bpy.context.scene, demo, data.moving_actions(demo), data.Options(path="evaluated"))
     for _ in range(30):
@@ -141,7 +142,7 @@ def test_a_failure_in_the_middle_puts_everything_back_too(demo: Any) -> None:
 def test_scale_keys_of_one_do_not_slow_an_action_down(demo: Any) -> None:
     import bpy
 
-    data, actions = wing("blender.data"), wing("blender.actions")
+    data, actions = wing("blender.data.extract"), wing("blender.host.actions")
     action = data.moving_actions(demo)[0]
     slot = action.slots[0] if actions.SLOTTED else None
     curve = actions.new_curve(action, slot, 'pose.bones["Head"].scale', 1, "Head")

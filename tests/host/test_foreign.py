@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 from conftest import REPO
 
+from neural_network.core.rotations import geodesic_angle, matrix_from_quaternion
 from neural_network.live.axes import GODOT, UNITY, axes_matrix, convert_quaternions
 from neural_network.live.vmc import HUMANOID
-from neural_network.rotations import geodesic_angle, matrix_from_quaternion
 
 from .conftest import wing
 from .test_teach import PATIENT, listen, teach
@@ -66,7 +66,7 @@ def in_t_pose(ob: Any) -> dict[str, np.ndarray]:
     """The same for the T-pose, which Blender is asked to show for a moment."""
     import bpy
 
-    rig, runtime = wing("blender.rig"), wing("blender.runtime")
+    rig, runtime = wing("blender.host.rig"), wing("blender.host.runtime")
     own = rig.read(ob)
     before = runtime.snapshot(ob)
     runtime.apply(ob, own, own.skeleton.t_pose, np.zeros(3))
@@ -138,7 +138,7 @@ def test_a_watching_program_receives_every_pose_that_blender_shows(which: str, d
     program, script, axes, order, units = TOLD[which]
     if shutil.which(program[0]) is None:
         pytest.skip(f"needs {program[0]}, which is not installed here")
-    live = wing("blender.teach")
+    live = wing("blender.teach.teach")
     rest = in_t_pose(dancer)
     port = listen()
     hello = {"rig": "viewer", "axes": list(axes), "quaternion": order, "watch": True, "units": 1 / units}
@@ -165,7 +165,7 @@ def test_a_watching_program_receives_every_pose_that_blender_shows(which: str, d
         process.wait()
     assert "error" not in got, got
     body, matrix = got["answer"]["body"], axes_matrix(axes)
-    facing = wing("blender.rig").read(dancer).skeleton.axes.T
+    facing = wing("blender.host.rig").read(dancer).skeleton.axes.T
     assert len(got["poses"]) == 1 + len(frames)
     for row, now, head in zip(got["poses"], shown, heads, strict=True):
         turns = np.array(row[3:]).reshape(-1, 4)
@@ -183,7 +183,7 @@ def test_python_osc_receives_the_pose_that_blender_sends(dancer: Any, tmp_path: 
 
     if importlib.util.find_spec("pythonosc") is None:
         pytest.skip("needs python-osc, which cannot be imported here")
-    live = wing("blender.teach")
+    live = wing("blender.teach.teach")
     names = [name for name in HUMANOID if name in dancer.pose.bones]
     dancer.pose.bones["NeckUpper"].keyframe_delete("rotation_quaternion", frame=1)
     rest, shown = in_t_pose(dancer), orientations(dancer)
@@ -205,7 +205,7 @@ def test_python_osc_receives_the_pose_that_blender_sends(dancer: Any, tmp_path: 
     assert bpy.ops.neural_ik.send_pose_stop() == {"FINISHED"}
     assert not live.active()
     matrix = axes_matrix(UNITY)
-    skeleton = wing("blender.rig").read(dancer).skeleton
+    skeleton = wing("blender.host.rig").read(dancer).skeleton
     chained: dict[str, np.ndarray] = {}
     for j, name in enumerate(skeleton.names):
         if name in names:
@@ -224,7 +224,7 @@ def test_who_cannot_be_sent_to_is_said_in_words(dancer: Any, monkeypatch: pytest
 
     from .test_words import says
 
-    live, asked = wing("blender.teach"), bpy.context.window_manager.neural_ik_teach
+    live, asked = wing("blender.teach.teach"), bpy.context.window_manager.neural_ik_teach
     monkeypatch.setattr(live, "online", lambda: False)
     try:
         asked.vmc_host = "192.0.2.7"

@@ -23,7 +23,7 @@ def test_a_body_reaches_what_it_aims_at_and_is_released(character: Any) -> None:
     before, held = channels(character), census()
     character.location = (2, 1, 0)
     bpy.context.view_layer.update()
-    body = wing("blender.game").Body(character)
+    body = wing("blender.posing.game").Body(character)
     head = np.array(character.matrix_world @ character.pose.bones["RightHand"].head)
     foot = np.array(character.matrix_world @ character.pose.bones["LeftFoot"].head)
     for step in range(1, 11):
@@ -46,20 +46,20 @@ def test_a_body_reaches_what_it_aims_at_and_is_released(character: Any) -> None:
 
 
 def test_an_unknown_effector_is_named(character: Any) -> None:
-    body = wing("blender.game").Body(character)
+    body = wing("blender.posing.game").Body(character)
     with pytest.raises(ValueError, match=r"expected one of LeftHand, .*, got 'Tail'"):
         body.aim("Tail", (0, 0, 0))
 
 
 def test_a_loop_tells_how_much_time_went_by() -> None:
     times: list[float] = []
-    loop = wing("blender.game").Loop(times.append, rate=30)
+    loop = wing("blender.posing.game").Loop(times.append, rate=30)
     assert 0 <= loop.tick() <= 1 / 30
     loop.tick()
     assert times[0] == pytest.approx(1 / 30)
     assert len(loop.seconds) == 2
     with pytest.raises(ValueError, match="above 0"):
-        wing("blender.game").Loop(times.append, rate=0)
+        wing("blender.posing.game").Loop(times.append, rate=0)
 
 
 def test_the_example_runs(character: Any, capsys: pytest.CaptureFixture[str]) -> None:

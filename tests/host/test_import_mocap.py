@@ -57,8 +57,8 @@ def test_a_folder_becomes_actions_that_show_what_retargeting_says(demo: Any, fol
     report = bpy.data.texts["Neural IK Import"].as_string()
     assert "2 clips from 2 of 3 files" in report
     assert "broken.bvh: not taken." in report
-    mocap, rig, actions = wing("blender.mocap"), wing("blender.rig"), wing("blender.actions")
-    importing, fk = wing("formats.importing"), wing("forward_kinematics")
+    mocap, rig, actions = wing("blender.data.mocap"), wing("blender.host.rig"), wing("blender.host.actions")
+    importing, fk = wing("formats.importing"), wing("core.forward_kinematics")
     own = rig.read(demo)
     fps = bpy.context.scene.render.fps / bpy.context.scene.render.fps_base
     row, (poses,) = mocap.poses_of(folder / "mixamo_walk.bvh", importing.Options(fps=fps), own)
@@ -78,17 +78,17 @@ def test_what_was_imported_extracts_as_what_was_carried(demo: Any, folder: Path)
         bpy.data.actions.remove(action)
     assert import_mocap(folder) == {"FINISHED"}
     assert bpy.ops.neural_ik.extract_data() == {"FINISHED"}
-    extracted = wing("blender.memory").memory.poses
+    extracted = wing("blender.host.memory").memory.poses
     assert import_mocap(folder, into="MEMORY") == {"FINISHED"}
-    both = wing("blender.memory").memory.poses
+    both = wing("blender.host.memory").memory.poses
     assert both.clip_names == ("biped_walk", "mixamo_walk") * 2
     assert both.clip_tasks == ("locomotion",) * 4
     half = extracted.frames
     assert both.frames == 2 * half
-    turned = wing("rotations").matrix_from_axis_angle(both.rot.astype(float))
+    turned = wing("core.rotations").matrix_from_axis_angle(both.rot.astype(float))
     assert np.abs(turned[:half] - turned[half:]).max() < 1e-5
     assert np.abs(both.root_pos[:half] - both.root_pos[half:]).max() < 1e-5
-    assert wing("blender.memory").memory.unsaved
+    assert wing("blender.host.memory").memory.unsaved
 
 
 def test_other_rotation_modes_units_and_control_bones_above_the_hips(demo: Any, folder: Path) -> None:
@@ -106,13 +106,13 @@ def test_other_rotation_modes_units_and_control_bones_above_the_hips(demo: Any, 
     demo.scale = (0.01,) * 3
     demo.rotation_euler = (0.3, 0.2, 1.0)
     bpy.context.view_layer.update()
-    mocap, rig, importing = wing("blender.mocap"), wing("blender.rig"), wing("formats.importing")
+    mocap, rig, importing = wing("blender.data.mocap"), wing("blender.host.rig"), wing("formats.importing")
     own = rig.read(demo)
     row, (poses,) = mocap.poses_of(folder / "biped_walk.bvh", importing.Options(), own)
     assert row.read
     action, slot = mocap.write(demo, own, poses)
-    wing("blender.actions").assign(demo.animation_data, action, slot)
-    fk = wing("forward_kinematics")
+    wing("blender.host.actions").assign(demo.animation_data, action, slot)
+    fk = wing("core.forward_kinematics")
     expected = fk.armature_matrices(own.skeleton, poses.rot.astype(float), poses.root_pos.astype(float))[..., :3, 3]
     for frame in (0, poses.frames - 1):
         bpy.context.scene.frame_set(frame + 1)
@@ -137,7 +137,7 @@ def test_without_a_character_each_skeleton_becomes_an_armature(empty: ModuleType
 def test_a_closed_generator_leaves_the_file_as_it_was(demo: Any, folder: Path) -> None:
     import bpy
 
-    mocap, importing = wing("blender.mocap"), wing("formats.importing")
+    mocap, importing = wing("blender.data.mocap"), wing("formats.importing")
     files = importing.find_files([folder])
     before = set(bpy.data.actions), set(bpy.data.objects), set(bpy.data.armatures)
     demo.animation_data_clear()
@@ -183,7 +183,7 @@ def test_a_creature_is_refused_in_words(empty: ModuleType, folder: Path) -> None
 def test_poses_of_another_character_are_not_lost(demo: Any, folder: Path) -> None:
     import bpy
 
-    memory = wing("blender.memory").memory
+    memory = wing("blender.host.memory").memory
     bpy.ops.neural_ik.extract_data()
     held = memory.poses
     bpy.context.view_layer.objects.active = demo

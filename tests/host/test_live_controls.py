@@ -104,8 +104,8 @@ def gap(ob: Any, role: str) -> float:
 
 def off_the_solution(ob: Any) -> tuple[float, float]:
     """How far the bones that are read, as Blender shows them, are from the pose that was solved: [m], [rad]."""
-    state, rig = wing("blender.live_state"), live().rig
-    turns = wing("rotations").matrix_from_quaternion(live().shown)
+    state, rig = wing("blender.posing.state"), live().rig
+    turns = wing("core.rotations").matrix_from_quaternion(live().shown)
     wanted = state.pose_matrices(live(), turns, live().shown_root)
     found = np.array([ob.pose.bones[b].matrix for b in rig.index.tolist()])
     found[:, :3, :3] = rig.turn @ found[:, :3, :3]
@@ -138,7 +138,7 @@ def test_limbs_on_ik_keep_hands_and_feet(human: Any) -> None:
     assert switches(human) == [1.0] * 4
     for role, name in BONES.items():
         assert np.abs(np.array(human.pose.bones[name].head) - before[role][:3, 3]).max() <= FIRST_PRESS
-        straight = [wing("blender.runtime").orthonormal(m[None, :3, :3]) for m in (now(human, name), before[role])]
+        straight = [wing("blender.host.runtime").orthonormal(m[None, :3, :3]) for m in (now(human, name), before[role])]
         assert apart(*straight) <= SHEARED
         assert gap(human, role) <= FIRST_PRESS
 

@@ -56,7 +56,7 @@ def began(character: Any) -> Any:
 
 
 def live() -> Any:
-    engine = wing("blender.live_ik")
+    engine = wing("blender.posing.live_ik")
     (collection,) = engine.collections()
     found = engine.live_of(collection)
     assert found is not None
@@ -64,12 +64,12 @@ def live() -> Any:
 
 
 def target(role: str, kind: str = "EFFECTOR") -> Any:
-    engine = wing("blender.live_ik")
+    engine = wing("blender.posing.live_ik")
     return engine.target_objects(engine.collections()[0])[kind, role]
 
 
 def settings() -> Any:
-    return wing("blender.live_ik").collections()[0].neural_ik_live
+    return wing("blender.posing.live_ik").collections()[0].neural_ik_live
 
 
 def update() -> None:
@@ -79,7 +79,7 @@ def update() -> None:
 
 
 def channels(ob: Any) -> np.ndarray:
-    values = wing("blender.runtime").snapshot(ob)
+    values = wing("blender.host.runtime").snapshot(ob)
     return np.concatenate([values[name] for name in sorted(values)])
 
 
@@ -293,7 +293,7 @@ def test_a_keying_set_says_what_is_keyed(began: Any) -> None:
     target("LeftHand").location.z += 0.2
     update()
     bpy.ops.neural_ik.live_key()
-    actions = wing("blender.actions")
+    actions = wing("blender.host.actions")
     data = began.animation_data
     curves = actions.curves(data.action, getattr(data, "action_slot", None))
     assert {c.data_path for c in curves} == {'pose.bones["LeftHand"].rotation_quaternion'}
@@ -313,7 +313,7 @@ def test_a_bake_plays_back_what_was_live(began: Any, into: str) -> None:
     scene.frame_set(20)
     old = began.animation_data.action.name
     assert bpy.ops.neural_ik.live_bake(first=1, last=30, into=into) == {"FINISHED"}
-    assert not wing("blender.live_ik").collections()
+    assert not wing("blender.posing.live_ik").collections()
     assert scene.frame_current == 20
     action = began.animation_data.action
     assert {"ACTION": action and action.name == old, "NEW": action and action.name != old, "NLA": action is None}[into]
@@ -327,7 +327,7 @@ def test_a_bake_plays_back_what_was_live(began: Any, into: str) -> None:
 def test_a_bake_that_is_closed_leaves_the_action_alone(began: Any) -> None:
     import bpy
 
-    keys, engine, scene = wing("blender.live_keys"), wing("blender.live_ik"), bpy.context.scene
+    keys, engine, scene = wing("blender.posing.baking"), wing("blender.posing.live_ik"), bpy.context.scene
     target("RightHand").location.z += 0.15
     update()
     shown = matrices(began)
@@ -376,14 +376,14 @@ def toes(ob: Any, first: int, last: int) -> np.ndarray:
 def test_a_bake_holds_feet_while_they_stand_and_only_then(began: Any) -> None:
     import bpy
 
-    feet, action = wing("blender.live_feet"), began.animation_data.action
+    feet, action = wing("blender.posing.standing_feet"), began.animation_data.action
     first, last = (int(v) for v in action.frame_range)
     before = toes(began, first, last)
     bpy.context.scene.frame_set(20)
     target("RightHand").location.z += 0.1
     update()
-    work = wing("blender.live_keys").bake(
-        bpy.context, wing("blender.live_ik").collections()[0], first, last, hold_feet=True
+    work = wing("blender.posing.baking").bake(
+        bpy.context, wing("blender.posing.live_ik").collections()[0], first, last, hold_feet=True
     )
     while True:
         try:
@@ -399,7 +399,7 @@ def test_a_bake_holds_feet_while_they_stand_and_only_then(began: Any) -> None:
     both = np.stack([before, before], axis=2)  # the toes tell enough of a walk
     both[:, :, 0, 2] += 1
     stands = feet.standing(
-        wing("blender.live_rig").fit(began, wing("blender.memory").memory.network).skeleton, both, seconds
+        wing("blender.host.rig_checks").fit(began, wing("blender.host.memory").memory.network).skeleton, both, seconds
     )
     held = stands[1:] & stands[:-1]
     assert held.sum() >= 10
@@ -476,7 +476,7 @@ def test_only_selected_bones_move_if_wished(began: Any) -> None:
 def test_dots_tell_what_is_reached_and_lines_what_misses(began: Any) -> None:
     import bpy
 
-    overlay = wing("blender.live_overlay")
+    overlay = wing("blender.posing.overlay")
     target("RightHand").location.z += 0.05
     update()
     dots, lines = overlay.marks(bpy.context.view_layer)
@@ -553,7 +553,7 @@ def test_phase_and_task_by_hand_change_the_pose(began: Any) -> None:
 
 
 def test_a_pose_far_from_everything_learned_is_told(began: Any) -> None:
-    engine, panel = wing("blender.live_ik"), wing("blender.live_panel")
+    engine, panel = wing("blender.posing.live_ik"), wing("blender.posing.panel")
     target("LeftHand").location.z += 0.05
     update()
     near = engine.explain(live()).out_of_range
@@ -609,7 +609,7 @@ def test_a_deleted_character_ends_it(began: Any) -> None:
     target("LeftHand").location.z += 0.1
     update()
     assert bpy.ops.neural_ik.live_cancel() == {"FINISHED"}
-    assert not wing("blender.live_ik").collections()
+    assert not wing("blender.posing.live_ik").collections()
     assert not [o for o in bpy.data.objects if o.type == "EMPTY"]
 
 
@@ -675,7 +675,7 @@ def test_undo_and_redo_take_it_along(character: Any) -> None:
     for _ in range(2):
         bpy.ops.ed.undo()
     update()
-    assert not wing("blender.live_ik").lives
+    assert not wing("blender.posing.live_ik").lives
     assert np.abs(channels(armature()) - before).max() <= BACK
 
 
@@ -704,7 +704,7 @@ def test_another_file_ends_it_without_a_word(began: Any) -> None:
 
     bpy.ops.wm.read_homefile(use_empty=True)
     update()
-    assert not wing("blender.live_ik").lives
+    assert not wing("blender.posing.live_ik").lives
 
 
 def test_disabling_the_extension_cancels_it(began: Any) -> None:
@@ -717,7 +717,7 @@ def test_disabling_the_extension_cancels_it(began: Any) -> None:
     try:
         addon_utils.disable(EXTENSION)
         assert not [o for o in bpy.data.objects if o.type == "EMPTY"]
-        kept = sys.modules[f"{EXTENSION}.neural_network.blender.runtime"].snapshot(began)
+        kept = sys.modules[f"{EXTENSION}.neural_network.blender.host.runtime"].snapshot(began)
         assert max(np.abs(kept[k] - before[k]).max() for k in before) <= BACK
     finally:
         addon_utils.enable(EXTENSION, default_set=True)
@@ -732,7 +732,7 @@ def test_two_characters_are_moved_by_their_own_targets(character: Any) -> None:
     other.location.x = 2
     update()
     bpy.ops.neural_ik.live_start()
-    engine = wing("blender.live_ik")
+    engine = wing("blender.posing.live_ik")
     first, second = sorted(engine.collections(), key=lambda c: c.name)
     still = matrices(character)
     hand = engine.target_objects(second)["EFFECTOR", "LeftHand"]
@@ -872,7 +872,7 @@ def test_the_nearest_learned_frame_is_shown(began: Any) -> None:
 
     target("LeftHand").location.z += 0.05
     update()
-    why = wing("blender.live_ik").explain(live())
+    why = wing("blender.posing.live_ik").explain(live())
     if not why.clip:
         pytest.skip("these weights do not remember their frames")
     assert why.clip in bpy.data.actions

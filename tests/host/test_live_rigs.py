@@ -45,7 +45,7 @@ def test_two_spine_bones_and_no_toes_are_learned_and_dragged(demo: Any) -> None:
     bpy.ops.neural_ik.extract_data()
     bpy.ops.neural_ik.save_data()
     assert bpy.ops.neural_ik.train(epochs=15) == {"FINISHED"}
-    assert wing("blender.memory").memory.network.skeleton.count == 19
+    assert wing("blender.host.memory").memory.network.skeleton.count == 19
     bpy.context.view_layer.objects.active = demo
     bpy.context.scene.frame_set(20)
     before, shown = channels(demo), matrices(demo)

@@ -81,7 +81,7 @@ def test_a_deleted_scene_leaves_a_character_that_can_be_cancelled(began: Any, ot
     update()
     assert bpy.ops.neural_ik.live_cancel() == {"FINISHED"}
     assert np.abs(channels(began) - before).max() <= BACK
-    assert not wing("blender.live_ik").collections()
+    assert not wing("blender.posing.live_ik").collections()
     assert not [o for o in bpy.data.objects if o.type == "EMPTY"]
     assert bpy.ops.neural_ik.live_start() == {"FINISHED"}
 
@@ -90,7 +90,7 @@ def test_targets_may_be_put_into_another_collection(began: Any) -> None:
     import bpy
 
     scene = bpy.context.scene
-    (collection,) = wing("blender.live_ik").collections()
+    (collection,) = wing("blender.posing.live_ik").collections()
     inner = bpy.data.collections.new("Inner")
     scene.collection.children.link(inner)
     inner.children.link(collection)
@@ -108,7 +108,7 @@ def linked(character: Any, tmp_path: Path) -> Iterator[Any]:
     """A new file with the collection of a character linked from another."""
     import bpy
 
-    memory = wing("blender.memory").memory
+    memory = wing("blender.host.memory").memory
     weights = memory.network
     own = bpy.data.collections.new("Character")
     bpy.context.scene.collection.children.link(own)

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from conftest import run_cli
 
-from neural_network import dataset
-from neural_network.formats.roles import ROLE_NAMES, load_roles
+from neural_network.motion import pose_set
+from neural_network.rigs.roles import ROLE_NAMES, load_roles
 
 from .conftest import EXTENSION, wing
 
@@ -31,7 +31,7 @@ def roles(ob: Any) -> dict[str, str]:
 
 
 def problems(ob: Any) -> dict[str, str]:
-    return wing("blender.role_editing").problems(ob)
+    return wing("blender.roles.editing").problems(ob)
 
 
 def view() -> Any:
@@ -106,7 +106,7 @@ def open_rig(blender: ModuleType, path: Path) -> Any:
 
 
 def test_find_roles_fills_all_23_with_reasons_and_says_so(house: Any) -> None:
-    editing = wing("blender.role_editing")
+    editing = wing("blender.roles.editing")
     assert set(roles(house)) == set(ROLE_NAMES)
     assert problems(house) == {}
     for role in ROLE_NAMES:
@@ -120,7 +120,7 @@ def test_names_of_the_built_in_rig_are_certain(demo: Any) -> None:
 
     bpy.ops.neural_ik.roles_find()
     assert roles(demo) == {role: role for role in ROLE_NAMES}
-    assert wing("blender.role_editing").explain(demo, "Head") == (1.0, "named as on the built-in rig")
+    assert wing("blender.roles.editing").explain(demo, "Head") == (1.0, "named as on the built-in rig")
 
 
 def test_what_is_no_body_is_said_in_words_and_can_still_be_chosen_by_hand(empty: Any) -> None:
@@ -130,13 +130,13 @@ def test_what_is_no_body_is_said_in_words_and_can_still_be_chosen_by_hand(empty:
     ob = bpy.context.active_object
     bpy.ops.neural_ik.roles_find()
     assert roles(ob) == {}
-    (note,) = wing("blender.role_editing").found(ob).notes
+    (note,) = wing("blender.roles.editing").found(ob).notes
     assert "no two pairs of limbs" in note
     with pytest.raises(ValueError, match="no two pairs of limbs"):
-        wing("blender.rig").read(ob)
+        wing("blender.host.rig").read(ob)
     ob.neural_ik_roles.Hips = "Bone"
     with pytest.raises(ValueError, match=r"no bone for LeftFoot, RightFoot.*choose them in the panel Roles"):
-        wing("blender.rig").read(ob)
+        wing("blender.host.rig").read(ob)
 
 
 def test_a_skeleton_in_edit_mode_is_not_read(demo: Any) -> None:
@@ -193,7 +193,7 @@ def test_every_role_of_rigifys_human_metarigs_is_right(empty: Any, rigify_files:
         truth |= {side + part: f"{bone}.{side[0]}" for part, bone in LIMBS.items()}
     assert roles(ob) == truth
     assert problems(ob) == {}
-    rig = wing("blender.rig").read(ob)
+    rig = wing("blender.host.rig").read(ob)
     assert {role: rig.skeleton.names[j] for j, role in enumerate(rig.roles)} == truth
 
 
@@ -214,9 +214,9 @@ def test_rigifys_animals_are_no_people_and_that_is_said(empty: Any, rigify_files
         ob = open_rig(empty, path)
         empty.ops.neural_ik.roles_find()
         assert roles(ob) == {}, path.stem
-        (note,) = wing("blender.role_editing").found(ob).notes
+        (note,) = wing("blender.roles.editing").found(ob).notes
         assert "a creature" in note, path.stem
-        rig = wing("blender.rig").read(ob)
+        rig = wing("blender.host.rig").read(ob)
         assert any("taken for a creature" in words for words in rig.notes), path.stem
         assert len(rig.skeleton.effectors) >= 2, path.stem
 
@@ -229,16 +229,16 @@ def test_an_edit_changes_what_extract_produces(house: Any) -> None:
 
     walk = {"actions": "walk"}
     bpy.ops.neural_ik.extract_data(**walk)
-    before = wing("blender.memory").memory.poses
+    before = wing("blender.host.memory").memory.poses
     assert before.skeleton.count == 23
     foot = roles(house)["LeftFoot"]
     house.neural_ik_roles.LeftToeBase = ""
     house.neural_ik_roles.Spine1 = ""
     bpy.ops.neural_ik.extract_data(**walk)
-    after = wing("blender.memory").memory.poses
+    after = wing("blender.host.memory").memory.poses
     assert after.skeleton.count == 20, "two toes by the mirror, and one bone of the back"
     assert set(before.skeleton.names) - set(after.skeleton.names) == {
-        wing("blender.role_editing").found(house).roles[role][0] for role in ("LeftToeBase", "RightToeBase", "Spine1")
+        wing("blender.roles.editing").found(house).roles[role][0] for role in ("LeftToeBase", "RightToeBase", "Spine1")
     }
     assert foot in after.skeleton.names
     own, was = (p.skeleton.names.index(roles(house)["Spine2"]) for p in (after, before))
@@ -246,14 +246,14 @@ def test_an_edit_changes_what_extract_produces(house: Any) -> None:
     assert turned > 1e-3, "the chest now turns for the bone below it too"
     bpy.ops.neural_ik.roles_clear()
     bpy.ops.neural_ik.extract_data(**walk)
-    assert wing("blender.memory").memory.poses.skeleton.names == before.skeleton.names
+    assert wing("blender.host.memory").memory.poses.skeleton.names == before.skeleton.names
 
 
 def test_live_ik_takes_edited_roles(house: Any) -> None:
     import bpy
 
     bpy.ops.neural_ik.load_weights()
-    live_rig, net = wing("blender.live_rig"), wing("blender.memory").memory.network
+    live_rig, net = wing("blender.host.rig_checks"), wing("blender.host.memory").memory.network
     assert live_rig.fit(house, net).roles == net.skeleton.names
     house.neural_ik_roles.LeftToeBase = ""
     with pytest.raises(ValueError, match=r"."):
@@ -325,7 +325,7 @@ def test_a_child_given_before_its_parent_warns(house: Any) -> None:
     wrong = problems(house)
     assert set(wrong) == {"LeftForeArm"}
     assert "is above" in wrong["LeftForeArm"]
-    notes = wing("blender.rig").read(house).notes
+    notes = wing("blender.host.rig").read(house).notes
     assert any("LeftForeArm" in note for note in notes)
 
 
@@ -337,7 +337,7 @@ def test_a_bone_that_is_gone_warns_and_is_named_when_used(house: Any) -> None:
     says("has no such bone", bpy.ops.neural_ik.extract_data)
     house.neural_ik_roles.Head = "Skull"
     assert problems(house) == {}
-    assert wing("blender.role_editing").explain(house, "Head") == (None, "chosen by hand")
+    assert wing("blender.roles.editing").explain(house, "Head") == (None, "chosen by hand")
 
 
 def test_the_active_bone_takes_a_role(house: Any) -> None:
@@ -354,7 +354,7 @@ def test_the_active_bone_takes_a_role(house: Any) -> None:
 
 
 def test_left_out_bones_have_reasons_and_edits_move_bones_in_and_out(house: Any) -> None:
-    editing, own = wing("blender.role_editing"), house.neural_ik_roles
+    editing, own = wing("blender.roles.editing"), house.neural_ik_roles
     head = own.Head
     own.Head = ""
     assert editing.left_out(house) == {"its role was taken away by hand": [head]}
@@ -365,7 +365,7 @@ def test_left_out_bones_have_reasons_and_edits_move_bones_in_and_out(house: Any)
 def test_the_eyedropper_takes_the_nearest_visible_bone(house: Any) -> None:
     import bpy
 
-    nearest = wing("blender.role_operators").nearest_bone
+    nearest = wing("blender.roles.operators").nearest_bone
 
     class Region:
         width, height = 400, 400
@@ -403,7 +403,7 @@ def test_roles_survive_saving_and_loading(house: Any, tmp_path: Path) -> None:
     bpy.ops.wm.open_mainfile(filepath=str(tmp_path / "house.blend"))
     ob = bpy.data.objects["Neural IK Demo"]
     assert roles(ob) == before
-    assert wing("blender.role_editing").explain(ob, "Head")[0] is not None
+    assert wing("blender.roles.editing").explain(ob, "Head")[0] is not None
 
 
 def test_undo_takes_an_edit_back(house: Any) -> None:
@@ -442,11 +442,11 @@ def test_a_library_override_keeps_roles_of_its_own(house: Any, tmp_path: Path) -
 
 
 def test_a_damaged_text_in_the_file_costs_the_reasons_and_nothing_else(house: Any) -> None:
-    editing = wing("blender.role_editing")
+    editing = wing("blender.roles.editing")
     for text in ("{", "[1]", '{"roles": {"Head": 3}}', '{"left_out": "x"}'):
         house.neural_ik_roles.found = text
         assert editing.explain(house, "Head") == (None, "chosen by hand")
-        assert wing("blender.rig").read(house).skeleton.count == 23
+        assert wing("blender.host.rig").read(house).skeleton.count == 23
 
 
 # ---- presets and files
@@ -455,10 +455,10 @@ def test_a_damaged_text_in_the_file_costs_the_reasons_and_nothing_else(house: An
 def test_presets_are_saved_listed_loaded_and_deleted(house: Any) -> None:
     import bpy
 
-    editing, before = wing("blender.role_editing"), roles(house)
+    editing, before = wing("blender.roles.editing"), roles(house)
     bpy.ops.neural_ik.roles_save_preset(preset="House rig")
     assert [p.stem for p in editing.presets()] == ["House rig"]
-    assert editing.presets()[0].parent == wing("blender.memory").folder() / "roles"
+    assert editing.presets()[0].parent == wing("blender.host.memory").folder() / "roles"
     bpy.ops.neural_ik.roles_clear()
     bpy.ops.neural_ik.roles_load_preset(preset="House rig")
     assert roles(house) == before
@@ -472,7 +472,7 @@ def test_names_that_no_file_can_have_are_refused(house: Any, name: str) -> None:
     import bpy
 
     says("preset", bpy.ops.neural_ik.roles_save_preset, preset=name)
-    assert wing("blender.role_editing").presets() == []
+    assert wing("blender.roles.editing").presets() == []
 
 
 def test_roles_that_make_no_sense_are_not_saved(house: Any, tmp_path: Path) -> None:
@@ -569,7 +569,7 @@ def test_a_file_saved_in_blender_is_read_by_the_terminal(house: Any, tmp_path: P
     out = tmp_path / "sway.npz"
     done = run_cli("-m", "neural_network", "import", str(take), "--roles", str(path), "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert dataset.load(out).frames > 0
+    assert pose_set.load(out).frames > 0
     table = json.loads(path.read_text())
     table["roles"]["Head"] = "nobody"
     path.write_text(json.dumps(table))
@@ -580,7 +580,7 @@ def test_a_file_saved_in_blender_is_read_by_the_terminal(house: Any, tmp_path: P
 def test_a_file_of_the_terminal_is_read_in_blender(house: Any, tmp_path: Path) -> None:
     import bpy
 
-    from neural_network.formats.roles import named_roles, save_roles
+    from neural_network.rigs.roles import named_roles, save_roles
 
     names = [pb.name for pb in house.pose.bones]
     chosen = {role: bone for role, bone in roles(house).items() if not role.endswith("ToeBase")}
@@ -590,14 +590,14 @@ def test_a_file_of_the_terminal_is_read_in_blender(house: Any, tmp_path: Path) -
     (tmp_path / "bare.json").write_text(json.dumps({role: chosen[role] for role in ("Hips", "LeftFoot", "RightFoot")}))
     bpy.ops.neural_ik.roles_import(filepath=str(tmp_path / "bare.json"))
     assert set(roles(house)) == {"Hips", "LeftFoot", "RightFoot"}
-    assert wing("blender.rig").read(house).skeleton.count == 3
+    assert wing("blender.host.rig").read(house).skeleton.count == 3
 
 
 # ---- shown
 
 
 def test_the_overlay_has_a_colour_for_every_group_and_grey_for_the_rest(house: Any) -> None:
-    overlay = wing("blender.role_overlay")
+    overlay = wing("blender.roles.overlay")
     assert {overlay.GROUPS[overlay.group(role)] for role in ROLE_NAMES} == set(overlay.GROUPS)
     assert len(overlay.geometry(house, np.eye(4))[0]) == 0, "it is off"
     view().overlay = True
@@ -617,7 +617,7 @@ def test_the_overlay_has_a_colour_for_every_group_and_grey_for_the_rest(house: A
 
 
 def test_the_bone_under_the_eyedropper_is_white_even_without_the_overlay(house: Any) -> None:
-    overlay = wing("blender.role_overlay")
+    overlay = wing("blender.roles.overlay")
     overlay.point(roles(house)["Head"])
     corners, tints = overlay.geometry(house, np.eye(4))
     assert len(corners) == 24
@@ -630,7 +630,7 @@ def test_the_bone_under_the_eyedropper_is_white_even_without_the_overlay(house: 
 def test_switching_the_overlay_draws_nothing_in_the_background_and_ends_with_the_file(house: Any) -> None:
     import bpy
 
-    overlay = wing("blender.role_overlay")
+    overlay = wing("blender.roles.overlay")
     before = {pb.name: (pb.bone.hide, pb.color.palette) for pb in house.pose.bones}
     view().overlay = True
     assert view().overlay

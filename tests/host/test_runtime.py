@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import HOST
 
-from neural_network import forward_kinematics
+from neural_network.core import forward_kinematics
 
 from .conftest import wing
 
@@ -51,7 +51,7 @@ def test_blender_shows_the_pose_that_was_applied(demo: Any, rng: np.random.Gener
     demo.animation_data.action = None
     if awkward:
         complicate(demo)
-    runtime, rig = wing("blender.runtime"), wing("blender.rig").read(demo)
+    runtime, rig = wing("blender.host.runtime"), wing("blender.host.rig").read(demo)
     assert rig.simple != awkward
     for _ in range(5):
         rot = rng.normal(0, 0.5, (23, 3))
@@ -78,7 +78,7 @@ def test_blender_shows_the_pose_that_was_applied(demo: Any, rng: np.random.Gener
 def test_a_snapshot_puts_the_pose_back(demo: Any, rng: np.random.Generator) -> None:
     import bpy
 
-    runtime, rig = wing("blender.runtime"), wing("blender.rig").read(demo)
+    runtime, rig = wing("blender.host.runtime"), wing("blender.host.rig").read(demo)
     before = np.array([pb.matrix_basis for pb in demo.pose.bones])
     kept = runtime.snapshot(demo)
     runtime.apply(demo, rig, rng.normal(0, 0.5, (23, 3)), np.ones(3))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from conftest import HOST
 
-from neural_network import rotations
+from neural_network.core import rotations
 from neural_network.live import legs
 from neural_network.live.client import Client
 from neural_network.live.protocol import PING, POSE, PREDICT, SOLVE, TRAIN, Message, numbers
@@ -30,7 +30,7 @@ CLOSE = 1e-3  # [m] feet on their targets: through float32 channels, and targets
 @pytest.fixture
 def teach(empty: ModuleType) -> Iterator[Any]:
     """The engine, with nothing on before and after."""
-    module = wing("blender.teach")
+    module = wing("blender.teach.teach")
     module.stop()
     for name, value in vars(module.State()).items():
         setattr(module.state, name, value)
@@ -69,7 +69,7 @@ def taught(walker: Any, known: dict[str, bytes]) -> Any:
     """The same character, taught once for all tests: the lesson is found on disk."""
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     if not known:
         assert bpy.ops.neural_ik.teach() == {"FINISHED"}
         known.update({path.name: path.read_bytes() for path in teach.folder().glob("*.npz")})
@@ -107,7 +107,7 @@ def traces() -> set[str]:
     """Whatever of ours would go on after the end: timer, targets, open port."""
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     found = {"timer"} if bpy.app.timers.is_registered(teach._timer) else set()
     found |= {ob.name for ob in bpy.data.objects if teach.TARGET in ob}
     return found | ({"server"} if teach.state.server is not None else set())
@@ -167,7 +167,7 @@ MOMENTS = itertools.count(2e6, 1e-4)
 
 
 def test_a_walk_teaches_the_legs_without_any_network(pupil: Any) -> None:
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     lesson = teach.state.lessons[teach.state.latest]
     assert lesson.lamp == "solving"
     assert lesson.trainee.usual < lesson.trainee.settings.threshold
@@ -178,7 +178,7 @@ def test_a_walk_teaches_the_legs_without_any_network(pupil: Any) -> None:
 
 
 def test_what_was_taught_is_found_again_after_a_restart(pupil: Any) -> None:
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     fingerprint, before = teach.lesson_for(pupil)
     teach.state.lessons.clear()
     again, lesson = teach.lesson_for(pupil)
@@ -190,7 +190,7 @@ def test_what_was_taught_is_found_again_after_a_restart(pupil: Any) -> None:
 def test_forgetting_removes_it_from_memory_and_disk(pupil: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     assert len(list(teach.folder().glob("*.npz"))) == 1
     assert bpy.ops.neural_ik.teach_forget() == {"FINISHED"}
     assert list(teach.folder().glob("*.npz")) == []
@@ -200,7 +200,7 @@ def test_forgetting_removes_it_from_memory_and_disk(pupil: Any) -> None:
 def test_teaching_that_is_cancelled_changes_nothing(walker: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     work = teach.teach(bpy.context.scene, walker, [walker.animation_data.action])
     for _ in range(60):
         next(work)
@@ -220,7 +220,7 @@ def test_what_cannot_be_taught_is_said_in_words(walker: Any) -> None:
 def test_a_damaged_lesson_is_said_in_words_and_can_be_forgotten(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     (path,) = teach.folder().glob("*.npz")
     path.write_bytes(path.read_bytes()[:1000])
     says("Forget removes it", bpy.ops.neural_ik.drive)
@@ -235,7 +235,7 @@ def test_a_damaged_lesson_is_said_in_words_and_can_be_forgotten(taught: Any) -> 
 def test_the_feet_go_to_their_targets_and_bones_keep_their_lengths(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     knee = np.linalg.norm(world(taught, "LeftShin") - world(taught, "LeftThigh"))
     arm = np.array(taught.pose.bones["LeftArm"].matrix)
     assert bpy.ops.neural_ik.drive() == {"FINISHED"}
@@ -260,7 +260,7 @@ def test_the_feet_go_to_their_targets_and_bones_keep_their_lengths(taught: Any) 
 def test_a_turned_and_scaled_character_is_driven_where_it_stands(taught: Any, turn: float) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     taught.location, taught.rotation_euler.z, taught.scale = (30.0, -4.0, 2.0), turn, (2.0, 2.0, 2.0)
     bpy.context.view_layer.update()
     bpy.ops.neural_ik.drive()
@@ -278,7 +278,7 @@ def test_a_turned_and_scaled_character_is_driven_where_it_stands(taught: Any, tu
 def test_a_lost_lesson_hands_the_legs_back(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     bpy.ops.neural_ik.drive()
     lesson = teach.state.lessons[teach.state.latest]
     lesson.trainee.state = 1
@@ -295,19 +295,19 @@ def test_a_lost_lesson_hands_the_legs_back(taught: Any) -> None:
 def test_a_scene_at_rest_stays_at_rest(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     bpy.ops.neural_ik.drive()
     ticks(teach, 60)
-    before = wing("blender.runtime").snapshot(taught)
+    before = wing("blender.host.runtime").snapshot(taught)
     ticks(teach, 20)
-    after = wing("blender.runtime").snapshot(taught)
+    after = wing("blender.host.runtime").snapshot(taught)
     assert all(np.allclose(before[name], after[name], atol=1e-4) for name in before)
 
 
 def test_while_the_timeline_plays_the_legs_are_those_that_are_driven(taught: Any) -> None:
     import bpy
 
-    wing("blender.teach")
+    wing("blender.teach.teach")
     bpy.ops.neural_ik.drive()
     scene = bpy.context.scene
     for frame in range(scene.frame_start, scene.frame_start + 6):
@@ -322,7 +322,7 @@ def test_while_the_timeline_plays_the_legs_are_those_that_are_driven(taught: Any
 def test_a_deleted_target_ends_driving_in_words(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     bpy.ops.neural_ik.drive()
     bpy.data.objects.remove(bpy.data.objects[f"{taught.name} Left Foot"])
     ticks(teach, 1)
@@ -346,7 +346,7 @@ def test_what_cannot_be_driven_is_said_in_words(walker: Any) -> None:
 def test_what_is_driven_is_recorded_into_an_action_that_plays_it_again(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     old = taught.animation_data.action
     bpy.ops.neural_ik.drive()
     teach.record(bpy.context, taught, 1e6)
@@ -390,7 +390,7 @@ def test_frames_of_the_timeline_are_recorded_where_it_plays(walker: Any) -> None
 def test_a_session_is_one_undo_step(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     if not bpy.ops.ed.undo_push.poll():
         pytest.skip("this Blender has no undo in background mode")
     name = taught.name
@@ -419,13 +419,13 @@ def test_a_session_is_one_undo_step(taught: Any) -> None:
 def test_a_client_teaches_asks_and_is_found_again(walker: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     listen()
-    rig = wing("blender.rig").read(walker)
+    rig = wing("blender.host.rig").read(walker)
     hello = legs.handshake(walker.name, rig.skeleton)
     client = meet(teach, hello, settings().port)
     assert (client.answer["input_size"], client.answer["output_size"], client.answer["found"]) == (63, 24, False)
-    data = wing("blender.data")
+    data = wing("blender.data.extract")
     work = data.extract(bpy.context.scene, walker, [walker.animation_data.action])
     while True:
         try:
@@ -484,9 +484,9 @@ def test_a_client_teaches_asks_and_is_found_again(walker: Any) -> None:
 
 def test_what_was_taught_here_answers_a_client(taught: Any) -> None:
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     listen()
-    client = meet(teach, legs.handshake(taught.name, wing("blender.rig").read(taught).skeleton), settings().port)
+    client = meet(teach, legs.handshake(taught.name, wing("blender.host.rig").read(taught).skeleton), settings().port)
     assert client.answer["found"]
     assert client.answer["state"] == "solving"
     client.close()
@@ -495,7 +495,7 @@ def test_what_was_taught_here_answers_a_client(taught: Any) -> None:
 def test_a_client_solves_the_body_and_blender_shows_and_publishes_it(walker: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     listen()
     settings().source = "CLIENT"
     try:
@@ -506,7 +506,7 @@ def test_a_client_solves_the_body_and_blender_shows_and_publishes_it(walker: Any
     pose = numbers(await_message(teach, client, POSE).payload)
     body = client.answer["body"]
     assert body["solves"]
-    skeleton = wing("blender.rig").read(walker).skeleton
+    skeleton = wing("blender.host.rig").read(walker).skeleton
     place, turn = legs.placed(skeleton, pose[3:].reshape(-1, 4), pose[:3])
     row = []
     for name in body["effectors"]:
@@ -532,7 +532,7 @@ def test_a_client_solves_the_body_and_blender_shows_and_publishes_it(walker: Any
 def test_a_character_that_is_deleted_is_shown_no_more_and_listening_goes_on(walker: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     listen()
     client = meet(teach, {"rig": "engine", "axes": list(legs.AXES), "watch": True}, settings().port)
     await_message(teach, client, POSE)
@@ -550,7 +550,7 @@ def test_beyond_this_computer_it_asks_for_permission_and_token(
 ) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     settings().local = False
     try:
         monkeypatch.setattr(teach, "online", lambda: False)
@@ -586,7 +586,7 @@ def test_permission_is_blenders_own(teach: Any) -> None:
 def test_only_loopback_is_bound_unless_asked(walker: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     listen()
     assert teach.state.server._listener.getsockname()[0] == "127.0.0.1"
     assert bpy.app.timers.is_registered(teach._timer)
@@ -606,7 +606,7 @@ def test_a_taken_port_is_said_in_words(walker: Any) -> None:
 def test_another_file_ends_everything(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     port = listen()
     bpy.ops.neural_ik.send_pose()
     bpy.ops.neural_ik.drive()
@@ -623,7 +623,7 @@ def test_disabling_the_extension_leaves_no_trace(taught: Any) -> None:
     import addon_utils
     import bpy
 
-    teach = wing("blender.teach")
+    teach = wing("blender.teach.teach")
     port = listen()
     bpy.ops.neural_ik.send_pose()
     bpy.ops.neural_ik.drive()
@@ -648,7 +648,7 @@ def test_disabling_the_extension_leaves_no_trace(taught: Any) -> None:
 def test_every_icon_is_there_and_every_lamp_has_words(extension: ModuleType) -> None:
     import bpy
 
-    panel = wing("blender.teach_panel")
+    panel = wing("blender.teach.panel")
     icons = {i.identifier for i in bpy.types.UILayout.bl_rna.functions["label"].parameters["icon"].enum_items}
     source = Path(panel.__file__).read_text(encoding="utf-8")
     used = {part.split('"')[0] for part in source.split('icon="')[1:]} | set(panel.LAMPS.values())

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from neural_network import network
+from neural_network.ik import network
 
 from .conftest import wing
 from .test_words import says
@@ -24,7 +24,7 @@ def test_training_in_background_ends_with_weights_in_memory(demo: Any) -> None:
     says("Save to Disk first", bpy.ops.neural_ik.train)
     bpy.ops.neural_ik.save_data()
     assert bpy.ops.neural_ik.train(epochs=25) == {"FINISHED"}
-    memory = wing("blender.memory")
+    memory = wing("blender.host.memory")
     assert memory.memory.network is not None
     assert len(memory.memory.curve) == 25
     assert memory.memory.training.startswith("Trained")
@@ -41,7 +41,7 @@ def test_training_in_background_ends_with_weights_in_memory(demo: Any) -> None:
 def test_weights_of_another_rig_are_refused_with_the_differences(demo: Any) -> None:
     import bpy
 
-    memory = wing("blender.memory")
+    memory = wing("blender.host.memory")
     bpy.ops.neural_ik.extract_data()
     bpy.ops.neural_ik.save_data()
     bpy.ops.neural_ik.train(epochs=2)
@@ -56,7 +56,7 @@ def test_weights_of_another_rig_are_refused_with_the_differences(demo: Any) -> N
 
 
 def test_a_trainer_that_fails_is_quoted_and_the_weights_survive(empty: ModuleType) -> None:
-    memory = wing("blender.memory")
+    memory = wing("blender.host.memory")
     memory.data_path().parent.mkdir(parents=True)
     memory.data_path().write_bytes(b"nothing of use")
     memory.weights_path().parent.mkdir(parents=True)
@@ -68,7 +68,7 @@ def test_a_trainer_that_fails_is_quoted_and_the_weights_survive(empty: ModuleTyp
 
 def start(tmp_path: Path) -> tuple[Any, Path]:
     """A training that would take for ever, under way."""
-    trainer, memory = wing("blender.trainer"), wing("blender.memory")
+    trainer, memory = wing("blender.learn.trainer"), wing("blender.host.memory")
     cancel = tmp_path / "cancel"
     words = trainer.command(memory.SHIPPED_DATA, tmp_path / "best.npy", ["--epochs", "100000", "--no-beside"])
     training = trainer.train(words, cancel)
@@ -101,12 +101,12 @@ def test_the_cancel_file_ends_a_training_with_its_best_weights(extension: Module
 def test_a_cancelled_training_is_resumed_from_the_panel(demo: Any) -> None:
     import bpy
 
-    memory = wing("blender.memory")
+    memory = wing("blender.host.memory")
     bpy.ops.neural_ik.extract_data()
     bpy.ops.neural_ik.save_data()
     waiting = memory.weights_path().with_name("best.resume.npz")
     says("nothing to resume", bpy.ops.neural_ik.train, resume=True)
-    words, begun = ["--no-beside", "--epochs", "6"], wing("blender.trainer")
+    words, begun = ["--no-beside", "--epochs", "6"], wing("blender.learn.trainer")
     cancel = memory.weights_path().with_name("cancel")
     memory.weights_path().parent.mkdir(parents=True, exist_ok=True)
     training = begun.train(begun.command(memory.data_path(), memory.weights_path(), words), cancel)
@@ -135,7 +135,7 @@ def test_closing_the_generator_ends_the_process(extension: ModuleType, tmp_path:
 
 
 def test_the_commands_are_quoted_for_each_system(extension: ModuleType) -> None:
-    trainer, operators = wing("blender.trainer"), wing("blender.operators")
+    trainer, operators = wing("blender.learn.trainer"), wing("blender.learn.operators")
     words = ["/opt/my python", "a'b", "--data", "/tmp/ä ö.npz"]
     assert shlex.split(trainer.quoted(words, "posix")) == words
     assert trainer.quoted([r"C:\Program Files\python.exe", "-s", r"D:\x y.npz"], "nt") == (
@@ -148,7 +148,7 @@ def test_the_commands_are_quoted_for_each_system(extension: ModuleType) -> None:
 
 
 def test_the_curve_is_drawn_from_left_to_right_as_far_as_the_training_is(extension: ModuleType) -> None:
-    picture = wing("blender.curve").draw([(0.0, 200.0), (0.25, 100.0), (0.5, 50.0)])
+    picture = wing("blender.host.curve").draw([(0.0, 200.0), (0.25, 100.0), (0.5, 50.0)])
     seen = picture[..., 3] > 0
     assert seen[:, :60].any(axis=0).all()
     assert not seen[:, 70:].any()

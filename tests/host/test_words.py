@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from conftest import HOST
 
-from neural_network import dataset, forward_kinematics
+from neural_network.core import forward_kinematics
+from neural_network.motion import pose_set
 
 from .conftest import wing
 from .test_extract import difference, run, snapshot
@@ -66,7 +67,7 @@ def test_a_click_on_the_mesh_means_its_armature(demo: Any) -> None:
     import bpy
 
     bpy.context.view_layer.objects.active = bpy.data.objects["Neural IK Demo Body"]
-    assert wing("blender.rig").find(bpy.context) == demo
+    assert wing("blender.host.rig").find(bpy.context) == demo
 
 
 def test_an_armature_without_bones_says_so(empty: ModuleType) -> None:
@@ -103,13 +104,13 @@ def test_ticks_and_tasks_are_heeded(demo: Any) -> None:
     assert bpy.data.actions["kick"].neural_ik.task == "GUESS"
     bpy.data.actions["kick"].neural_ik.task = "dance"
     bpy.ops.neural_ik.extract_data()
-    poses = wing("blender.memory").memory.poses
+    poses = wing("blender.host.memory").memory.poses
     assert dict(zip(poses.clip_names, poses.clip_tasks, strict=True)) == {"kick": "dance", "walk": "locomotion"}
 
 
 def test_an_empty_action_and_one_for_something_else_are_left_out_with_a_note(demo: Any) -> None:
 
-    actions = wing("blender.actions")
+    actions = wing("blender.host.actions")
     (walk,) = keep_actions("walk")
     nothing, _ = actions.new("nothing", demo.name)
     other, slot = actions.new("other", "Cube")
@@ -125,7 +126,7 @@ def test_an_empty_action_and_one_for_something_else_are_left_out_with_a_note(dem
 def test_the_slot_that_moves_this_rig_is_found_among_others(demo: Any) -> None:
     import bpy
 
-    actions = wing("blender.actions")
+    actions = wing("blender.host.actions")
     if not actions.SLOTTED:
         pytest.skip("before Blender 4.4 actions have no slots")
     (walk,) = keep_actions("walk")
@@ -169,7 +170,7 @@ def test_nla_strips_come_on_request(demo: Any) -> None:
     (walk,) = keep_actions("walk")
     direct = run(demo, [walk]).poses
     strip = demo.animation_data.nla_tracks.new().strips.new("stride", 101, walk)
-    if wing("blender.actions").SLOTTED:
+    if wing("blender.host.actions").SLOTTED:
         strip.action_slot = walk.slots[0]
     before = snapshot(demo)
     poses = run(demo, [walk], nla=True).poses
@@ -219,7 +220,7 @@ def test_an_object_that_is_turned_scaled_and_elsewhere_gives_the_same_motion(dem
 def test_motion_of_the_object_itself_counts_as_root_motion(demo: Any) -> None:
     import bpy
 
-    actions = wing("blender.actions")
+    actions = wing("blender.host.actions")
     (walk,) = keep_actions("walk")
     before = run(demo, [walk]).poses
     slot = actions.slots_for(walk, demo)[0]
@@ -257,7 +258,7 @@ def test_constraints_take_the_evaluated_path_and_hidden_or_linked_rigs_are_told_
 
 
 def test_every_rotation_mode_agrees_on_both_paths(demo: Any) -> None:
-    actions = wing("blender.actions")
+    actions = wing("blender.host.actions")
     keep_actions("walk")
     action, slot = actions.new("turns", demo.name)
     rng = np.random.default_rng(3)
@@ -275,7 +276,7 @@ def test_every_rotation_mode_agrees_on_both_paths(demo: Any) -> None:
 
 
 def test_a_bone_above_the_hips_and_one_between_thigh_and_shin_count(demo: Any) -> None:
-    actions = wing("blender.actions")
+    actions = wing("blender.host.actions")
     (walk,) = keep_actions("walk")
 
     def insert(bones: Any) -> None:
@@ -320,7 +321,7 @@ AWKWARD = {
 
 
 def test_names_with_dots_colons_spaces_quotes_and_unicode_survive(demo: Any, tmp_path: Path) -> None:
-    rig = wing("blender.rig")
+    rig = wing("blender.host.rig")
     (walk,) = keep_actions("walk")
     before = run(demo, [walk]).poses
     paths = [f'pose.bones["{bone}"]' for bone in AWKWARD]
@@ -328,7 +329,7 @@ def test_names_with_dots_colons_spaces_quotes_and_unicode_survive(demo: Any, tmp
         demo.data.bones[old].name = new  # Blender follows in the curves of the actions it plays
     import bpy
 
-    for curve in wing("blender.actions").curves(walk, wing("blender.actions").slots_for(walk, demo)[0]):
+    for curve in wing("blender.host.actions").curves(walk, wing("blender.host.actions").slots_for(walk, demo)[0]):
         for path, new in zip(paths, AWKWARD.values(), strict=True):
             if curve.data_path.startswith(path):
                 curve.data_path = f'pose.bones["{bpy.utils.escape_identifier(new)}"]' + curve.data_path[len(path) :]
@@ -339,8 +340,8 @@ def test_names_with_dots_colons_spaces_quotes_and_unicode_survive(demo: Any, tmp
         poses = run(demo, [walk], path=path).poses
         for j, name in enumerate(poses.skeleton.names):
             assert np.abs(poses.rot[:, j] - before.rot[:, named.index(name)]).max() <= 1e-4
-    dataset.save(tmp_path / "awkward.npz", poses)
-    assert dataset.load(tmp_path / "awkward.npz").skeleton.names == poses.skeleton.names
+    pose_set.save(tmp_path / "awkward.npz", poses)
+    assert pose_set.load(tmp_path / "awkward.npz").skeleton.names == poses.skeleton.names
 
 
 def test_three_hundred_bones_are_no_hindrance(demo: Any) -> None:
@@ -363,7 +364,7 @@ def test_three_hundred_bones_are_no_hindrance(demo: Any) -> None:
 def test_two_objects_that_share_an_armature_are_kept_apart(demo: Any) -> None:
     import bpy
 
-    actions = wing("blender.actions")
+    actions = wing("blender.host.actions")
     walk, kick = keep_actions("walk", "kick")
     twin = bpy.data.objects.new("Twin", demo.data)
     bpy.context.collection.objects.link(twin)
@@ -413,11 +414,11 @@ def test_saving_says_when_the_folder_is_gone_or_cannot_be_made(demo: Any, tmp_pa
     keep_actions("walk")
     bpy.ops.neural_ik.extract_data()
     (tmp_path / "file").write_text("in the way")
-    bpy.context.preferences.addons[wing("blender.memory").memory.package].preferences.folder = str(
+    bpy.context.preferences.addons[wing("blender.host.memory").memory.package].preferences.folder = str(
         tmp_path / "file" / "sub"
     )
     says("cannot make the folder", bpy.ops.neural_ik.save_data)
-    assert wing("blender.memory").memory.unsaved
+    assert wing("blender.host.memory").memory.unsaved
 
 
 def test_a_full_disk_is_named_and_the_older_file_survives(demo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -426,7 +427,7 @@ def test_a_full_disk_is_named_and_the_older_file_survives(demo: Any, monkeypatch
     keep_actions("walk")
     bpy.ops.neural_ik.extract_data()
     bpy.ops.neural_ik.save_data()
-    path = wing("blender.memory").data_path()
+    path = wing("blender.host.memory").data_path()
     before = path.read_bytes()
 
     def full(*_: Any) -> None:
@@ -439,7 +440,7 @@ def test_a_full_disk_is_named_and_the_older_file_survives(demo: Any, monkeypatch
 
 
 def test_a_damaged_file_is_named(empty: ModuleType) -> None:
-    path = wing("blender.memory").data_path()
+    path = wing("blender.host.memory").data_path()
     path.parent.mkdir(parents=True)
     path.write_bytes(b"not an archive")
     says("expected training data", empty.ops.neural_ik.load_data)
@@ -450,5 +451,5 @@ def test_buttons_that_cannot_work_yet_give_the_reason(empty: ModuleType) -> None
     says("[Ee]xtract them first", empty.ops.neural_ik.save_data)
     says("[Nn]o weights", empty.ops.neural_ik.run_tests)
     says("no weights to forget", empty.ops.neural_ik.reset_weights)
-    wing("blender.memory").memory.unsaved = True
+    wing("blender.host.memory").memory.unsaved = True
     says("Save to Disk first", empty.ops.neural_ik.train)

@@ -28,7 +28,7 @@ def dog() -> Any:
     from benchmarks.creatures import CREATURES
 
     ob = put(CREATURES["dog"], "Dog")
-    animate(ob, CREATURES["dog"], ("walk", "run", "look around"), wing("actions"))
+    animate(ob, CREATURES["dog"], ("walk", "run", "look around"), wing("host.actions"))
     ob.show_in_front = True
     return ob
 
@@ -42,7 +42,7 @@ def bird() -> Any:
     ob.show_in_front = True
     ob.name = "Bird"
     glide = bpy.data.actions["Glide"]
-    actions = wing("actions")
+    actions = wing("host.actions")
     slots = actions.slots_for(glide, ob)
     actions.assign(ob.animation_data, glide, slots[0] if slots else None)
     ob.animation_data.use_nla = False
@@ -82,13 +82,13 @@ def creature(
         bpy.ops.neural_ik.save_data()
         bpy.ops.neural_ik.train(epochs=60)
         bpy.ops.neural_ik.load_weights()
-    keep = wing("memory").memory
+    keep = wing("host.memory").memory
     assert keep.network.skeleton.fingerprint == keep.poses.skeleton.fingerprint
     bpy.context.scene.frame_set(8)
     yield 0.3
     with inside("UI"):
         bpy.ops.neural_ik.live_start()
-    yield from until(lambda: wing("live_ik").collections(), "the targets")
+    yield from until(lambda: wing("posing.live_ik").collections(), "the targets")
     yield from picture(out / f"{name}_1_begun.png")
     figures = {}
     for end, way in pulls.items():

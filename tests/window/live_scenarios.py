@@ -30,17 +30,17 @@ def character() -> Any:
 
 
 def channels() -> np.ndarray:
-    values = wing("runtime").snapshot(character())
+    values = wing("host.runtime").snapshot(character())
     return np.concatenate([values[name] for name in sorted(values)])
 
 
 def live() -> Any:
-    (collection,) = wing("live_ik").collections()
-    return wing("live_ik").live_of(collection)
+    (collection,) = wing("posing.live_ik").collections()
+    return wing("posing.live_ik").live_of(collection)
 
 
 def target(role: str, kind: str = "EFFECTOR") -> Any:
-    return wing("live_ik").target_objects(wing("live_ik").collections()[0])[kind, role]
+    return wing("posing.live_ik").target_objects(wing("posing.live_ik").collections()[0])[kind, role]
 
 
 def missed(role: str) -> float:
@@ -114,7 +114,7 @@ def begin(install: Callable[[], Steps]) -> Steps:
         bpy.ops.object.select_all(action="SELECT")
         bpy.ops.object.delete()
         bpy.ops.neural_ik.add_demo_character()
-        if not wing("memory").SHIPPED_WEIGHTS.exists():
+        if not wing("host.memory").SHIPPED_WEIGHTS.exists():
             bpy.ops.neural_ik.train(epochs=5)
         bpy.ops.neural_ik.load_weights()
     bpy.context.scene.frame_set(20)
@@ -129,7 +129,7 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
     yield from begin(install)
     before = channels()
     yield from press("neural_ik.live_start")
-    yield from until(lambda: wing("live_ik").collections(), "the targets")
+    yield from until(lambda: wing("posing.live_ik").collections(), "the targets")
     assert np.abs(channels() - before).max() == 0, "the first press moves nothing"
     yield from picture(out / "live_1_begun.png")
 
@@ -160,7 +160,7 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
     yield from strike("Z", ctrl=True)
     yield 0.5
     assert np.abs(channels() - before).max() <= SAME, "one undo takes the whole drag back"
-    assert wing("live_ik").collections(), "and Live IK is still on"
+    assert wing("posing.live_ik").collections(), "and Live IK is still on"
     yield from strike("Z", ctrl=True, shift=True)
     yield 0.5
     assert np.abs(channels() - dragged).max() <= SAME
@@ -177,7 +177,7 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
     yield from select(left)
     yield from drag(left, (60, 60), 20, "ESC")
     assert np.abs(channels() - dragged).max() <= 1e-4, "Esc in a drag takes the drag back, and no more"
-    assert wing("live_ik").collections()
+    assert wing("posing.live_ik").collections()
 
     for name, frame in (("RIGHT_ARROW", 21), ("RIGHT_ARROW", 22), ("LEFT_ARROW", 21), ("LEFT_ARROW", 20)):
         yield from strike(name)
@@ -186,13 +186,13 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
     assert np.abs(channels() - dragged).max() <= 1e-4
 
     yield from strike("ESC")
-    yield from until(lambda: not wing("live_ik").collections(), "Esc to cancel", 10)
+    yield from until(lambda: not wing("posing.live_ik").collections(), "Esc to cancel", 10)
     assert np.abs(channels() - before).max() <= SAME, "Esc puts every bone back"
     assert not [o for o in bpy.data.objects if o.type == "EMPTY"]
     yield from strike("Z", ctrl=True)
     yield 0.5
     yield 0.5
-    assert wing("live_ik").collections(), "undo brings Live IK back"
+    assert wing("posing.live_ik").collections(), "undo brings Live IK back"
     assert np.abs(channels() - dragged).max() <= 1e-4
 
     with inside("UI"):  # beside Bake, where the search for buttons does not look
@@ -205,18 +205,20 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
 
     with inside("UI"):
         bpy.ops.neural_ik.live_bake("INVOKE_DEFAULT", first=1, last=100000)
-    yield from until(lambda: wing("jobs").running is not None, "the bake to start")
+    yield from until(lambda: wing("host.jobs").running is not None, "the bake to start")
     yield 1.0
     yield from strike("ESC")
-    yield from until(lambda: wing("jobs").running is None, "Esc to end the bake", 10)
+    yield from until(lambda: wing("host.jobs").running is None, "Esc to end the bake", 10)
     assert bpy.context.scene.frame_current == 20
-    assert wing("live_ik").collections()
+    assert wing("posing.live_ik").collections()
     target("RightHand").location.z += 0.05
     yield 0.3
     assert missed("RightHand") <= HIT
     yield from press("neural_ik.live_bake")
-    yield from until(lambda: not wing("live_ik").collections() and wing("jobs").running is None, "the bake", 120)
+    yield from until(
+        lambda: not wing("posing.live_ik").collections() and wing("host.jobs").running is None, "the bake", 120
+    )
     yield from picture(out / "live_3_baked.png")
     yield from strike("Z", ctrl=True)
     yield 0.5
-    assert wing("live_ik").collections(), "one undo takes the bake back"
+    assert wing("posing.live_ik").collections(), "one undo takes the bake back"

@@ -84,7 +84,7 @@ def roles(install: Callable[[], Steps], out: Path) -> Steps:
     yield from until(lambda: role("LeftHand"), "the roles")
     view: Any = bpy.context.window_manager.neural_ik_roles_view
     view.overlay = True
-    assert len(wing("role_overlay")._handles) == 2
+    assert len(wing("roles.overlay")._handles) == 2
     view.index = list(type(character().neural_ik_roles).bl_rna.properties.keys()).index("RightHand")
     yield from picture(out / "roles.png", "820x692+0+28")
     hand, arm, other = role("RightHand"), role("RightForeArm"), role("LeftForeArm")
@@ -125,7 +125,7 @@ def roles(install: Callable[[], Steps], out: Path) -> Steps:
         bpy.ops.neural_ik.roles_save_preset("INVOKE_DEFAULT")
     yield from picture(out / "save_preset.png")
     yield from key("RET")
-    yield from until(lambda: len(wing("role_editing").presets()) == 2, "the second preset")
+    yield from until(lambda: len(wing("roles.editing").presets()) == 2, "the second preset")
 
     yield from pick("Head")  # and the extension goes while it waits
     addon_utils.disable(EXTENSION, default_set=True)

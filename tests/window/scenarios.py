@@ -32,7 +32,7 @@ def wing(name: str) -> Any:
 
 
 def keep() -> Any:
-    return wing("memory").memory
+    return wing("host.memory").memory
 
 
 def install() -> Steps:
@@ -48,7 +48,7 @@ def install() -> Steps:
 
 
 def idle() -> bool:
-    return wing("jobs").running is None
+    return wing("host.jobs").running is None
 
 
 def state(ob: Any) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def newcomer() -> Steps:
     yield from picture(out / "3_extracted.png")
     yield from press("neural_ik.save_data")
     yield from until(lambda: not keep().unsaved, "the file")
-    assert wing("memory").data_path().exists()
+    assert wing("host.memory").data_path().exists()
     yield from picture(out / "4_saved.png")
     yield from press("neural_ik.show_path")
     yield from picture(out / "5_show_path.png")
@@ -125,7 +125,7 @@ def begin(operator: str) -> Steps:
             bpy.ops.neural_ik.extract_data("INVOKE_DEFAULT", path="evaluated")
         else:
             bpy.ops.neural_ik.train("INVOKE_DEFAULT", epochs=100000)
-    yield from until(lambda: idle() or wing("jobs").running.progress.done > 2, f"{operator} to be under way")
+    yield from until(lambda: idle() or wing("host.jobs").running.progress.done > 2, f"{operator} to be under way")
     assert not idle(), f"{operator} was over too soon"
 
 
@@ -187,7 +187,7 @@ def interrupted() -> Steps:
     yield from key("ESC")
     yield from until(idle, "Esc to end the training", 20)
     assert not processes()
-    assert wing("memory").weights_path().exists(), "the best so far is kept"
+    assert wing("host.memory").weights_path().exists(), "the best so far is kept"
 
     path = str(Path(tempfile.mkdtemp()) / "saved.blend")
     bpy.ops.wm.save_as_mainfile(filepath=path)
@@ -201,7 +201,7 @@ def interrupted() -> Steps:
 
     for job in ("extract_data", "train"):
         yield from begin(job)
-        folder = wing("memory").folder()
+        folder = wing("host.memory").folder()
         addon_utils.disable(EXTENSION)
         yield 0.5
         assert not processes()

@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Batch extraction: every file of a folder that holds motion, opened or imported by Blender, its armatures extracted."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import bpy
+import numpy as np
+
+from ...core import forward_kinematics as fk
+from ...core.files import keep_apart, write_whole
+from ...core.reference_rig import reference
+from ...formats import importing
+from ...formats.importing import Options
+from ...motion import pose_set
+from ...motion.pose_set import PoseSet
+from ...rigs import retarget
+from ..host.rig import SAME, read
+from . import extract, mocap
+
+SUFFIXES = (".blend", ".glb", ".gltf", ".fbx", ".bvh", ".amc")
+IMPORT_FPS = 30.0  # of files whose keys stand in seconds, where nothing else is asked for
+ADDONS = {".glb": "io_scene_gltf2", ".gltf": "io_scene_gltf2", ".fbx": "io_scene_fbx"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one armature of a file, or of a file that has none."""
+
+    path: str
+    armature: str = ""
+    clips: tuple[str, ...] = ()
+    joints: int = 0
+    frames: int = 0
+    reason: str = ""
+    """Why nothing was taken."""
+    warnings: tuple[str, ...] = ()
+
+
+def main(words: Sequence[str]) -> int:
+    """Run with the words of a command line; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that the console cannot show must not stop the work
+            stream.reconfigure(errors="backslashreplace")
+    args = _parser().parse_args(words)
+    output: Path = args.output
+    try:
+        if args.fps is not None and not 0 < args.fps <= importing.MOST_FPS:
+            raise ValueError(f"--fps: expected a number up to {importing.MOST_FPS}, got {args.fps:g}")
+        if output.suffix != ".npz":
+            raise ValueError(f"-o: expected the name of an .npz file, got {output}")
+        files = find_files(args.paths)
+        kept = {"--output": output, **({"--json": args.json} if args.json else {})}
+        keep_apart({f"{path}": path for path in files}, kept)
+        for path in kept.values():
+            _can_write(path)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    rows: list[Row] = []
+    found: list[PoseSet] = []
+    try:
+        with _Interrupts() as interrupts:
+            for n, path in enumerate(files):
+                for row, poses in extract_file(path, args.fps, args.rig):
+                    interrupts.check()
+                    rows.append(row)
+                    found += [poses] if poses is not None else []
+                    print(f"{n + 1}/{len(files)} {_told(row)}", flush=True)
+                interrupts.check()
+            written = write(found, output, args.json) if found else []
+            _report_file(args.json, rows)
+    except KeyboardInterrupt:
+        print(f"Stopped; nothing was written to {output}.", file=sys.stderr)
+        return 130
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if not written:
+        print(f"error: none of {len(files)} files gave poses; the first reason: {rows[0].reason}", file=sys.stderr)
+        return 1
+    for path, poses in written:
+        print(f"{path}: {len(poses.clip_names)} clips, {poses.frames} frames, {poses.skeleton.count} bones")
+    return 0
+
+
+class _Interrupts:
+    """Ctrl-C, also where Blender's importers take it for an error of their own, or for nothing."""
+
+    def __enter__(self) -> _Interrupts:
+        self.came = False
+        self.before = signal.signal(signal.SIGINT, self._come)
+        return self
+
+    def _come(self, *_: object) -> None:
+        self.came = True
+        raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if it was pressed."""
+        if self.came:
+            raise KeyboardInterrupt
+
+    def __exit__(self, *_: object) -> None:
+        # Blender's own handler is none of Python's, and cannot be put back: the default one ends it too
+        signal.signal(signal.SIGINT, signal.SIG_DFL if self.before is None else self.before)
+
+
+def end(code: int) -> None:
+    """Leave with an exit code, also from inside Blender, which would go on to its own end and lose it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code) if bpy.app.binary_path else sys.exit(code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    out = argparse.ArgumentParser(
+        prog="batch_extract.py", description="Extract the poses of every animated armature in files and folders."
+    )
+    out.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, and folders to look through")
+    out.add_argument("-o", "--output", type=Path, required=True, metavar="NPZ", help="where the poses go")
+    out.add_argument("--fps", type=float, help="frames a second to sample at (default: each clip's own)")
+    out.add_argument(
+        "--rig",
+        choices=importing.RIGS,
+        default="own",
+        help="each armature's own bones, one file for each skeleton; or carried onto the reference rig (default: own)",
+    )
+    out.add_argument("--json", type=Path, metavar="FILE", help="one JSON object for each armature, a line each")
+    return out
+
+
+def find_files(paths: Sequence[Path]) -> list[Path]:
+    """The files among ``paths`` and below the folders among them that can hold motion, sorted; ValueError for none."""
+    found: set[Path] = set()
+    for given in paths:
+        if given.is_dir():
+            inside = (Path(folder) / name for folder, _, names in os.walk(given) for name in names)
+            found.update(
+                p for p in inside if p.suffix.lower() in SUFFIXES and not p.name.startswith(".") and p.is_file()
+            )
+        elif given.is_file():
+            found.add(given)
+        else:
+            raise ValueError(f"{given}: {'not a file' if given.exists() else 'no such file or folder'}")
+    if not found:
+        raise ValueError(f"no {', '.join(SUFFIXES)} file in {', '.join(map(str, paths))}")
+    return sorted(found)
+
+
+def extract_file(path: Path, fps: float | None, onto: str) -> Iterator[tuple[Row, PoseSet | None]]:
+    """The poses of every animated armature in a file, with what was found; a reason in place of poses where there are none.
+
+    The scene is lost: this is for a Blender that does nothing else.
+    """
+    if path.suffix.lower() in importing.SUFFIXES:
+        yield _from_reader(path, fps, onto)
+        return
+    try:
+        _open(path, fps or IMPORT_FPS)
+    except (ValueError, RuntimeError, OSError) as error:
+        yield Row(str(path), reason=_reason(error)), None
+        return
+    bodies = [
+        (scene, ob)
+        for scene in bpy.data.scenes
+        for ob in scene.objects
+        if ob.type == "ARMATURE" and ob.pose is not None
+    ]
+    if not bodies:
+        yield Row(str(path), reason="no armature in it"), None
+    scenes: dict[bpy.types.Object, bpy.types.Scene] = {}
+    for scene, ob in bodies:
+        scenes.setdefault(ob, scene)
+    owned = _owned(list(scenes))
+    for ob, scene in scenes.items():
+        yield _from_armature(path, scene, ob, owned[ob], fps, onto)
+
+
+def _owned(armatures: list[bpy.types.Object]) -> dict[bpy.types.Object, list[bpy.types.Action]]:
+    """Which actions each armature is asked for: those it plays, and of those that nobody plays the ones that move it first."""
+    moving = {ob: extract.moving_actions(ob) for ob in armatures}
+    played: dict[bpy.types.Object, set[bpy.types.Action]] = {}
+    for ob in armatures:
+        animation: Any = ob.animation_data
+        strips = [s for track in animation.nla_tracks for s in track.strips] if animation is not None else []
+        own = [animation.action if animation is not None else None, *(strip.action for strip in strips)]
+        played[ob] = {action for action in own if action is not None}
+    taken = set[bpy.types.Action]().union(*played.values())
+    out: dict[bpy.types.Object, list[bpy.types.Action]] = {}
+    for ob in armatures:
+        out[ob] = [action for action in moving[ob] if action in played[ob] or action not in taken]
+        taken.update(out[ob])
+    return out
+
+
+def _from_reader(path: Path, fps: float | None, onto: str) -> tuple[Row, PoseSet | None]:
+    """A file that the project's own readers know."""
+    row, clips = mocap.poses_of(path, Options(rig=onto, fps=fps), None)
+    if not clips:
+        return Row(str(path), joints=row.joints, reason=row.reason, warnings=row.warnings), None
+    poses = pose_set.join(clips)
+    return Row(str(path), "", poses.clip_names, poses.skeleton.count, poses.frames, "", row.warnings), poses
+
+
+def _from_armature(
+    path: Path,
+    scene: bpy.types.Scene,
+    ob: bpy.types.Object,
+    chosen: list[bpy.types.Action],
+    fps: float | None,
+    onto: str,
+) -> tuple[Row, PoseSet | None]:
+    name = ob.name
+    try:
+        if not chosen:
+            return Row(str(path), name, joints=len(ob.pose.bones), reason="no action of its own moves its bones"), None
+        window: Any = bpy.context.window
+        if window is not None:
+            window.scene = scene
+        rig = read(ob)
+        parts: list[PoseSet] = []
+        notes: list[str] = []
+        for action in chosen:
+            step = extract.rate_of(action, scene) / fps if fps else 1.0
+            try:
+                part = _drained(extract.extract(scene, ob, [action], extract.Options(step=step)))
+            except ValueError as error:
+                notes.append(_one_line(error))
+                continue
+            parts.append(part.poses)
+            notes += part.notes
+        if not parts:
+            return Row(str(path), name, joints=rig.skeleton.count, reason=notes[0]), None
+        poses = pose_set.join(parts)
+        if onto == "reference":
+            poses = _onto_reference(poses, {role: j for j, role in enumerate(rig.roles)})
+    except ValueError as error:
+        return Row(str(path), name, reason=_one_line(error)), None
+    except Exception as error:  # a bug, but hours of other files must not be lost to it: the row shows it
+        reason = f"{type(error).__name__}: {_one_line(error)} (a fault in this program, please report it)"
+        return Row(str(path), name, reason=reason), None
+    return Row(
+        str(path), name, poses.clip_names, poses.skeleton.count, poses.frames, "", tuple(dict.fromkeys(notes))
+    ), poses
+
+
+def _drained(work: Generator[Any, None, extract.Extraction]) -> extract.Extraction:
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+
+
+def _open(path: Path, fps: float) -> None:
+    """The file in place of what is open; scripts in it do not run. Raises what Blender raises, and ValueError.
+
+    Formats whose keys stand in seconds come in at ``fps`` frames a second.
+    """
+    ops: Any = bpy.ops
+    suffix = path.suffix.lower()
+    if suffix == ".blend":
+        ops.wm.open_mainfile(filepath=str(path), load_ui=False, use_scripts=False)
+        return
+    ops.wm.read_homefile(
+        use_empty=True, use_factory_startup=False
+    )  # factory settings would switch add-ons off, this one too
+    units, render = bpy.context.scene.unit_settings, bpy.context.scene.render
+    units.system, units.scale_length = "METRIC", 1.0
+    render.fps, render.fps_base = round(fps), round(fps) / fps
+    importer: Callable[..., Any] = ops.import_scene.fbx if suffix == ".fbx" else ops.import_scene.gltf
+    if suffix not in ADDONS:
+        raise ValueError(f"{path.name}: expected one of {', '.join(SUFFIXES)}")
+    with contextlib.suppress(Exception):  # it may be on already, or missing: the next lines tell
+        import addon_utils
+
+        addon_utils.enable(ADDONS[suffix], default_set=False)
+    try:
+        importer.get_rna_type()  # type: ignore[attr-defined]
+    except KeyError:
+        raise ValueError(f"this Blender cannot import {suffix} files: its add-on {ADDONS[suffix]} is missing") from None
+    importer(filepath=str(path))
+
+
+def _onto_reference(poses: PoseSet, played: dict[str, int]) -> PoseSet:
+    """Poses carried onto the reference rig; ``played`` maps roles to the skeleton's bones. ValueError for what is no human."""
+    source, rig = retarget.skeleton_body(poses.skeleton, played), reference()
+    retarget.require_legs(source.bones, "character")
+    target = retarget.skeleton_body(rig, {name: j for j, name in enumerate(rig.names)})
+    clips = []
+    rest = poses.skeleton.rest_arm[:, :3, :3]
+    for clip, name in enumerate(poses.clip_names):
+        rows = poses.rows(clip)
+        posed = fk.armature_matrices(
+            poses.skeleton, poses.rot[rows].astype(np.float64), poses.root_pos[rows].astype(np.float64)
+        )
+        turned = posed[..., :3, :3] @ rest.transpose(0, 2, 1)
+        rate = float(poses.clip_fps[clip])
+        carried, root = retarget.carry(source, retarget.Motion(turned, posed[..., :3, 3], rate), target)
+        rot = retarget.local_rotations(rig, carried)
+        clips.append(
+            pose_set.make(rig, rot, root, np.zeros(len(rot), int), [name], [poses.clip_tasks[clip]], clip_fps=rate)
+        )
+    return pose_set.join(clips)
+
+
+def write(found: Sequence[PoseSet], output: Path, report: Path | None = None) -> list[tuple[Path, PoseSet]]:
+    """Join the poses of equal skeletons and write each skeleton's file; one skeleton gives ``output`` itself.
+
+    ValueError where one of them would be the ``report``; OSError where one cannot be written, before any is.
+    """
+    groups: list[list[PoseSet]] = []
+    for poses in found:
+        for group in groups:
+            one, other = group[0].skeleton, poses.skeleton
+            if one.fingerprint == other.fingerprint and np.abs(one.rest_arm - other.rest_arm).max() < SAME:
+                group.append(poses)
+                break
+        else:
+            groups.append([poses])
+    joined = [pose_set.join(group) for group in groups]
+    paths = importing.outputs(output, [poses.clip_names[0] for poses in joined])
+    for path in paths:
+        if report is not None and path.resolve() == report.resolve():
+            raise ValueError(f"--json: {report} is also where the poses of a skeleton go; choose another name")
+        _can_write(path)
+    for path, poses in zip(paths, joined, strict=True):
+        pose_set.save(path, poses)
+    return list(zip(paths, joined, strict=True))
+
+
+def _can_write(path: Path) -> None:
+    """OSError in words where a file of that name cannot be."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
+    if path.is_dir():
+        raise OSError(f"cannot write {path}: there is a folder of that name; choose another")
+    if not os.access(path.parent, os.W_OK):
+        raise OSError(f"cannot write {path}: {path.parent} is read only; choose another place")
+
+
+def _told(row: Row) -> str:
+    name = Path(row.path).name + (f" ({row.armature})" if row.armature else "")
+    if row.reason:
+        return f"{name}: not taken. {row.reason}"
+    more = f"; {len(row.warnings)} warnings, the first: {row.warnings[0]}" if row.warnings else ""
+    return f"{name}: {len(row.clips)} clips, {row.frames} frames, {row.joints} bones{more}"
+
+
+def _report_file(path: Path | None, rows: Sequence[Row]) -> None:
+    if path is not None:
+        lines = "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows)
+        write_whole(path, lines.encode("utf-8", "backslashreplace"))
+
+
+def _reason(error: Exception) -> str:
+    """The words of an error of Blender's; of a traceback within them the last line, which names the fault."""
+    lines = [
+        line.strip() for line in str(error).splitlines() if line.strip() and not line.strip().startswith("Location:")
+    ]
+    words = lines[-1] if any("Traceback" in line for line in lines) else " ".join(lines)
+    return f"Blender cannot read it: {words.removeprefix('Error:').strip() or type(error).__name__}"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Import Mocap: motion files carried onto a character by the roles of its bones, as actions or straight into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import bpy
+import numpy as np
+
+from ...core.reference_rig import reference
+from ...core.skeleton import Skeleton
+from ...formats import importing
+from ...formats.importing import Options, Row
+from ...motion import pose_set
+from ...motion.pose_set import PoseSet
+from ...rigs import retarget
+from ..host import actions as blender_actions
+from ..host import armature, rig_checks, runtime
+from ..host.jobs import Progress
+from ..host.rig import SAME, Rig, read
+from .extract import FPS_KEY
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What came of the files."""
+
+    rows: tuple[Row, ...]
+    """One a file, in order."""
+    poses: tuple[PoseSet, ...]
+    """One clip each."""
+    actions: tuple[str, ...] = ()
+    """Names of the actions made, one a clip; none where the poses are for memory."""
+
+    @property
+    def read(self) -> int:
+        """Files that gave a clip."""
+        return sum(bool(row.kept) for row in self.rows)
+
+    def lines(self) -> list[str]:
+        """A report: a line a file, with its warnings below it."""
+        out = []
+        for row in self.rows:
+            name = Path(row.path).name
+            if not row.kept:
+                out.append(f"{name}: not taken. {row.reason}")
+                continue
+            out.append(
+                f"{name}: {len(row.clips)} clips, {row.kept} frames of {row.frames} at {row.fps:g} a second, "
+                f"{row.seconds:.1f} s, {row.height:.2f} m tall, {row.up_axis} up"
+            )
+            out += [f"    {warning}" for warning in row.warnings]
+        return out
+
+
+def import_files(
+    context: bpy.types.Context,
+    ob: bpy.types.Object | None,
+    files: Sequence[Path],
+    options: Options,
+    as_actions: bool = True,
+) -> Generator[Progress, None, Imported]:
+    """Read ``files``, carry their motion onto the armature ``ob`` and key it; yields Progress, returns what came of it.
+
+    Without ``ob`` every skeleton among the files becomes an armature of its own. Nothing in the scene changes before all
+    files are read, and what was made is taken away again where the generator is closed or fails. ValueError, in words,
+    where ``ob`` is no human and where no file gave a clip; a file that cannot be read only gets its reason.
+    """
+    own = read(ob) if ob is not None else None
+    if own is not None and not set(own.roles) <= set(reference().names):
+        raise ValueError(
+            f"{own.bones[own.index[0]]} and the bones below it play no roles of a human: choose them in the panel Roles; "
+            "motion of other creatures comes with their own files"
+        )
+    if ob is not None and own is not None and as_actions:
+        reason = _why_no_actions(ob, own)
+        if reason:
+            raise ValueError(reason)
+    rows: list[Row] = []
+    poses: list[PoseSet] = []
+    total = len(files) + 1
+    for n, path in enumerate(files):
+        yield Progress(n, total, path.name)
+        row, found = poses_of(path, options, own)
+        rows.append(row)
+        poses += found
+    if not poses:
+        raise ValueError(f"none of {len(files)} files gave a clip; the first reason: {rows[0].reason}")
+    poses = [replace(p, clip_names=(name,)) for p, name in zip(poses, _different(poses), strict=True)]
+    if not as_actions:
+        return Imported(tuple(rows), tuple(poses))
+    made: list[bpy.types.ID] = []
+    done = False
+    chosen = context.view_layer.objects.active, list(context.selected_objects)
+    bare = ob is not None and ob.animation_data is None
+    try:
+        bodies: list[tuple[Skeleton, bpy.types.Object, Rig]] = []
+        if ob is not None and own is not None:
+            bodies.append((own.skeleton, ob, own))
+        names = []
+        for n, clip in enumerate(poses):
+            yield Progress(len(files), total, f"keys of {clip.clip_names[0]} ({n + 1} of {len(poses)})")
+            body = _body_for(context, bodies, clip, made)
+            action, slot = write(body[1], body[2], clip)
+            made.append(action)
+            names.append(action.name)
+            data = body[1].animation_data or body[1].animation_data_create()
+            if data.action is None:
+                blender_actions.assign(data, action, slot)
+        done = True
+        return Imported(tuple(rows), tuple(poses), tuple(names))
+    finally:
+        if not done:
+            bpy.data.batch_remove(made)
+            if ob is not None and bare:
+                ob.animation_data_clear()
+            context.view_layer.objects.active = chosen[0]
+            for other in chosen[1]:
+                other.select_set(True)
+
+
+def _why_no_actions(ob: bpy.types.Object, rig: Rig) -> str:
+    """Why new actions would not show the motion, and what to do; empty where they would."""
+    if ob.library is not None:
+        return f"{ob.name} is linked from a library: make a library override first (Object > Relations)"
+    return rig_checks.refusal(ob, rig, "an imported action")
+
+
+def poses_of(path: Path, options: Options, rig: Rig | None) -> tuple[Row, list[PoseSet]]:
+    """The clips of a file on the skeleton of ``rig``, else as ``options`` say; and what was found, or why there are none."""
+    try:
+        clip = importing.read_clip(path, up_axis=options.up_axis, unit=options.unit, fps=options.source_fps)
+        pieces, found, warnings = importing.pieces_of(path, clip, options)
+        out = []
+        for piece in pieces:
+            piece, doubts = importing.smoothed(path, piece, options)
+            warnings += doubts
+            if rig is None and options.rig == "own":
+                out.append(importing.clip_to_poses(piece))
+                continue
+            target = reference() if rig is None else rig.skeleton
+            played = {role: j for j, role in enumerate(target.names if rig is None else rig.roles)}
+            rot, root = retarget.retarget(piece, target, played, importing.given_roles(piece, options))
+            out.append(pose_set.make(target, rot, root, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps))
+    except (ValueError, OSError, MemoryError) as error:
+        words = " ".join(str(error).split()) or type(error).__name__
+        return Row(str(path), False, reason=words), []
+    kept = sum(p.frames for p in out)
+    return Row(
+        path=str(path),
+        read=True,
+        reason="" if kept else "no frames: only a rest pose, nothing to learn from",
+        clips=tuple(name for p in out for name in p.clip_names),
+        joints=len(clip.names),
+        frames=clip.frames,
+        fps=float(clip.fps),
+        kept=kept,
+        seconds=float(sum(f.seconds for f in found)),
+        height=float(found[0].height) if found else 0.0,
+        up_axis=clip.up_axis,
+        warnings=tuple(dict.fromkeys(warnings)),
+    ), out
+
+
+def write(ob: bpy.types.Object, rig: Rig, poses: PoseSet) -> tuple[bpy.types.Action, object]:
+    """One clip as a new action of ``ob``, with a key on every frame from frame 1 on; returns the action and its slot."""
+    action, slot = blender_actions.new(poses.clip_names[0], ob.name)
+    action.use_fake_user = True
+    action[FPS_KEY] = float(poses.clip_fps[0])
+    frames = np.arange(1, poses.frames + 1)
+    for (bone, channel), values in runtime.channels(ob, rig, poses.rot, poses.root_pos).items():
+        name = rig.bones[bone]
+        path = f'pose.bones["{bpy.utils.escape_identifier(name)}"].{channel}'
+        for component in range(values.shape[1]):
+            curve = blender_actions.new_curve(action, slot, path, component, name)
+            blender_actions.key(curve, frames[: len(values)], values[:, component])
+    return action, slot
+
+
+def _body_for(
+    context: bpy.types.Context,
+    bodies: list[tuple[Skeleton, bpy.types.Object, Rig]],
+    clip: PoseSet,
+    made: list[bpy.types.ID],
+) -> tuple[Skeleton, bpy.types.Object, Rig]:
+    """The armature for a clip: one that has its skeleton, else a new one."""
+    for body in bodies:
+        own, other = body[0], clip.skeleton
+        if own.fingerprint == other.fingerprint and np.abs(own.rest_arm - other.rest_arm).max() < SAME:
+            return body
+    ob = armature.add(context, clip.clip_names[0], clip.skeleton)
+    made += [ob, bpy.data.armatures[ob.data.name]]
+    context.view_layer.update()
+    rig = read(ob, clip.skeleton)
+    bodies.append((clip.skeleton, ob, rig))
+    return bodies[-1]
+
+
+def _different(poses: Sequence[PoseSet]) -> list[str]:
+    """Names of the clips, with a number behind those that come again."""
+    out: list[str] = []
+    for name in (p.clip_names[0] for p in poses):
+        number, best = 1, name
+        while best in out:
+            number += 1
+            best = f"{name} {number}"
+        out.append(best)
+    return out

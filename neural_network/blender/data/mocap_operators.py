@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The button Import Mocap: it asks for files, and hands them to an operator that works while the window stays alive."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import bpy
+from bpy.props import BoolProperty, CollectionProperty, EnumProperty, FloatProperty, StringProperty
+
+from ...formats import importing
+from ...motion import pose_set
+from ..host import jobs, memory, rig
+from ..host.buttons import Button, write_text
+from ..host.jobs import Progress
+from . import mocap
+
+REPORT = "Neural IK Import"  # the text block
+
+
+class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
+    """Carry motion capture (.bvh, .amc) onto the character: chosen files, or all in the folder where none is chosen"""
+
+    bl_idname = "neural_ik.import_mocap"
+    bl_label = "Import Mocap"
+    bl_options = {"REGISTER"}
+
+    files: CollectionProperty(type=bpy.types.OperatorFileListElement, options={"HIDDEN", "SKIP_SAVE"})
+    directory: StringProperty(subtype="DIR_PATH", options={"HIDDEN", "SKIP_SAVE"})
+    filepath: StringProperty(subtype="FILE_PATH", options={"HIDDEN", "SKIP_SAVE"})
+    filter_glob: StringProperty(default="*.bvh;*.amc", options={"HIDDEN"})
+    into: EnumProperty(
+        name="Into",
+        items=(
+            ("ACTIONS", "Actions", "A new action for every clip; without a character, armatures of their own too"),
+            ("MEMORY", "Memory", "Poses to train on, beside those of this character that are in memory"),
+        ),
+        default="ACTIONS",
+    )
+    fps: FloatProperty(
+        name="Frame Rate", description="Frames a second of what is made; 0: the scene's", default=0, min=0, max=1000
+    )
+    low_pass: FloatProperty(
+        name="Low-Pass",
+        description="Cutoff in Hz of a filter against jitter (6 to 10 is usual; foot strikes become softer); 0: none",
+        default=0,
+        min=0,
+        max=100,
+    )
+    up_axis: EnumProperty(
+        name="Up",
+        items=(("AUTO", "Found", "As the motion shows it"), ("Y", "Y", "Y is up"), ("Z", "Z", "Z is up")),
+        default="AUTO",
+    )
+    clean: BoolProperty(
+        name="Clean", description="Leave out inserted T-poses, frozen starts and jumps of the capture", default=True
+    )
+
+    def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> Any:
+        """Ask for files."""
+        context.window_manager.fileselect_add(self)
+        return {"RUNNING_MODAL"}
+
+    def execute(self, context: bpy.types.Context) -> set[str]:
+        """Hand the files on to the operator that works while the window stays alive."""
+        names = [file.name for file in self.files if file.name]
+        paths = [str(Path(self.directory) / name) for name in names] or [self.filepath or self.directory]
+        call = "EXEC_DEFAULT" if bpy.app.background or context.window is None else "INVOKE_DEFAULT"
+        told = {name: getattr(self, name) for name in ("into", "fps", "low_pass", "up_axis", "clean")}
+        ops: Any = bpy.ops
+        try:
+            return set(ops.neural_ik.carry_mocap(call, paths=json.dumps(paths), **told))
+        except RuntimeError as error:  # what the other one reports reaches a script's caller as this
+            self.report({"ERROR"}, str(error).strip().removeprefix("Error: "))
+            return {"CANCELLED"}
+
+
+class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
+    """The work of Import Mocap"""
+
+    bl_idname = "neural_ik.carry_mocap"
+    bl_label = "Import Mocap"
+    bl_options = {"INTERNAL", "UNDO"}
+
+    paths: StringProperty(description="JSON list of files and folders", options={"SKIP_SAVE"})
+    into: StringProperty(default="ACTIONS", options={"SKIP_SAVE"})
+    fps: FloatProperty(default=0, options={"SKIP_SAVE"})
+    low_pass: FloatProperty(default=0, options={"SKIP_SAVE"})
+    up_axis: StringProperty(default="AUTO", options={"SKIP_SAVE"})
+    clean: BoolProperty(default=True, options={"SKIP_SAVE"})
+
+    def work(self, context: bpy.types.Context) -> Generator[Progress, None, mocap.Imported]:
+        """Read, carry and key."""
+        files = importing.find_files([bpy.path.abspath(path) for path in json.loads(self.paths)])
+        render = context.scene.render
+        options = importing.Options(
+            fps=self.fps or render.fps / render.fps_base,
+            low_pass=self.low_pass or None,
+            up_axis=None if self.up_axis == "AUTO" else self.up_axis,
+            clean=self.clean,
+        )
+        importing.check(options)
+        there = any(ob.type == "ARMATURE" for ob in context.view_layer.objects)
+        ob = rig.find(context) if there else None
+        if ob is None and self.into == "MEMORY":
+            raise ValueError("no character to carry the motion onto: select its armature, or import as actions")
+        return mocap.import_files(context, ob, files, options, self.into == "ACTIONS")
+
+    def finish(self, context: bpy.types.Context, result: mocap.Imported) -> str:
+        """Report, and keep the poses where they are for memory."""
+        words = f"{len(result.poses)} clips from {result.read} of {len(result.rows)} files"
+        write_text(REPORT, [words, *result.lines()])
+        keep = memory.memory
+        if self.into == "MEMORY":
+            found = list(result.poses)
+            if keep.poses is not None and keep.poses.skeleton.fingerprint == found[0].skeleton.fingerprint:
+                found.insert(0, keep.poses)
+            elif keep.unsaved:
+                raise ValueError(
+                    "the poses in memory are of another character and not on disk: Save to Disk first, then import"
+                )
+            keep.poses, keep.unsaved, keep.results = pose_set.join(found), True, ()
+            keep.poses_from = f"imported from {result.read} files" + (" and what was there" if len(found) > 1 else "")
+        jobs.redraw()
+        refused = [row for row in result.rows if not row.kept]
+        more = f"; {len(refused)} not taken, the first: {refused[0].reason}" if refused else ""
+        return f"{words}{more}. Details in the text block {REPORT}"
+
+
+_classes = (NEURAL_IK_OT_import_mocap, NEURAL_IK_OT_carry_mocap)
+
+
+def register() -> None:
+    """Register the button."""
+    for cls in _classes:
+        bpy.utils.register_class(cls)
+
+
+def unregister() -> None:
+    """Take it out."""
+    for cls in reversed(_classes):
+        bpy.utils.unregister_class(cls)

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Long work without a frozen window: one generator at a time, pumped by a modal operator's timer.
+
+Whatever ends the job early (Esc, another file, undo, the extension being disabled, Blender closing) closes the
+generator, whose own ``finally`` puts everything back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import bpy
+from bpy.app.handlers import persistent
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a long job is."""
+
+    done: int
+    total: int
+    text: str
+
+
+@dataclass
+class Job:
+    """What runs now."""
+
+    label: str
+    work: Generator[Progress, None, Any]
+    passes_events: bool
+    """The user goes on working meanwhile: it is done elsewhere."""
+    survives_undo: bool
+    """It touches nothing of Blender's own, so undo need not end it."""
+    timer: bpy.types.Timer | None = None
+    progress: Progress = field(default_factory=lambda: Progress(0, 1, ""))
+    asked_to_stop: bool = False
+    """The panel's Cancel was pressed; the next tick sees it."""
+    cancelling: bool = False
+    """It is ending by itself."""
+
+
+running: Job | None = None
+
+
+def busy() -> str:
+    """The label of the job that runs; empty where none does."""
+    return running.label if running is not None else ""
+
+
+def stop() -> None:
+    """End the running job, if there is one, and let it put everything back."""
+    global running
+    job, running = running, None
+    if job is None:
+        return
+    if job.timer is not None:
+        bpy.context.window_manager.event_timer_remove(job.timer)
+    job.work.close()
+    redraw()
+
+
+def redraw() -> None:
+    """Have the panel drawn anew, and no more than that: the view beside it may be costly."""
+    for window in bpy.context.window_manager.windows:
+        for area in window.screen.areas:
+            for region in area.regions if area.type == "VIEW_3D" else ():
+                if region.type == "UI":
+                    region.tag_redraw()
+
+
+class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
+    """Mixed into an operator whose work is a generator: modal when pressed, straight through in scripts and background.
+
+    The operator gives ``work``, which yields Progress, and ``finish``, which takes what it returned and says it in a
+    sentence. ValueError and OSError become reports; anything else is a bug and is seen.
+    """
+
+    share = 0.03  # [s] of work in one tick
+    interval = 0.01  # [s] between ticks
+    passes_events = False  # the user goes on working meanwhile
+    survives_undo = False
+
+    def work(self, context: bpy.types.Context) -> Generator[Progress, None, Any]:
+        """The job itself."""
+        raise NotImplementedError
+
+    def finish(self, context: bpy.types.Context, result: Any) -> str:
+        """Keep the result; returns the sentence that is reported."""
+        raise NotImplementedError
+
+    def ask_to_stop(self) -> bool:
+        """Ask the work to end by itself; False where closing it is all that can be done."""
+        return False
+
+    def execute(self, context: bpy.types.Context) -> set[str]:
+        """All at once."""
+        try:
+            work = self.work(context)
+            while True:
+                try:
+                    next(work)
+                except StopIteration as end:
+                    self.report({"INFO"}, self.finish(context, end.value))
+                    return {"FINISHED"}
+                if self.passes_events:  # the work is done elsewhere
+                    time.sleep(self.interval)
+        except (ValueError, OSError) as error:
+            self.report({"ERROR"}, str(error))
+            return {"CANCELLED"}
+
+    def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> set[str]:
+        """Tick by tick, in a window."""
+        global running
+        if bpy.app.background or context.window is None:
+            return self.execute(context)
+        stop()
+        try:
+            job = Job(self.bl_label, self.work(context), self.passes_events, self.survives_undo)
+        except (ValueError, OSError) as error:
+            self.report({"ERROR"}, str(error))
+            return {"CANCELLED"}
+        job.timer = context.window_manager.event_timer_add(self.interval, window=context.window)
+        context.window_manager.modal_handler_add(self)
+        running = self.job = job
+        return {"RUNNING_MODAL"}
+
+    def modal(self, context: bpy.types.Context, event: bpy.types.Event) -> set[str]:
+        """One event: Esc asks to stop, the timer works for a while."""
+        if running is not self.job:
+            return {"CANCELLED", "PASS_THROUGH"}
+        if self.job.asked_to_stop or (event.type == "ESC" and event.value == "PRESS"):
+            self.job.asked_to_stop = False
+            if self.job.cancelling or not self.ask_to_stop():
+                stop()
+                self.report({"WARNING"}, f"{self.bl_label} was cancelled; everything is as it was before")
+                return {"CANCELLED"}
+            self.job.cancelling = True
+        if event.type != "TIMER":
+            return {"PASS_THROUGH"} if self.passes_events else {"RUNNING_MODAL"}
+        try:
+            end = time.perf_counter() + self.share
+            before = self.job.progress
+            while True:
+                self.job.progress = next(self.job.work)
+                if self.passes_events or time.perf_counter() > end:
+                    break
+        except StopIteration as result:
+            stop()
+            try:
+                self.report({"INFO"}, self.finish(context, result.value))
+            except (ValueError, OSError) as error:
+                self.report({"ERROR"}, str(error))
+                return {"CANCELLED"}
+            return {"FINISHED"}
+        except (ValueError, OSError) as error:
+            stop()
+            self.report({"ERROR"}, str(error))
+            return {"CANCELLED"}
+        except BaseException:
+            stop()
+            raise
+        if self.job.progress != before:
+            redraw()
+        return {"PASS_THROUGH"} if self.passes_events else {"RUNNING_MODAL"}
+
+    def cancel(self, context: bpy.types.Context) -> None:
+        """Blender drops the operator."""
+        if running is self.job:
+            stop()
+
+
+def _before_load(*_: object) -> None:
+    stop()
+
+
+def _before_undo(*_: object) -> None:
+    if running is not None and not running.survives_undo:
+        stop()
+
+
+_HANDLERS = (  # persistent: they stay when another file is loaded
+    ("load_pre", persistent(_before_load)),
+    ("undo_pre", persistent(_before_undo)),
+    ("redo_pre", persistent(_before_undo)),
+)
+
+
+def register() -> None:
+    """Watch for files and undo."""
+    for name, handler in _HANDLERS:
+        getattr(bpy.app.handlers, name).append(handler)
+
+
+def unregister() -> None:
+    """End what runs and watch no more."""
+    stop()
+    for name, handler in _HANDLERS:
+        found = getattr(bpy.app.handlers, name)
+        if handler in found:
+            found.remove(handler)

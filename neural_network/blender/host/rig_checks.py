@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Live IK asks of a rig: one that the weights fit, and bones that nothing else moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import bpy
+import numpy as np
+
+from ...core import rotations
+from ...core import skeleton as skeletons
+from ...ik.network import Network
+from . import control_rigs, runtime
+from . import rig as rigs
+from .control_rigs import ControlRig
+from .rig import Rig
+
+LIMBS = {  # effector: what its hint turns
+    "LeftHand": "elbow",
+    "RightHand": "elbow",
+    "LeftFoot": "knee",
+    "RightFoot": "knee",
+}
+
+
+def fit(ob: bpy.types.Object, net: Network) -> Rig:
+    """The rig of ``ob`` with the bones in the order of the network's; bones of other names are known by their roles.
+
+    Raises SkeletonMismatch or ValueError, in words, for a rig that these weights do not fit.
+    """
+    rig = rigs.read(ob)
+    ours, theirs = rig.skeleton, net.skeleton
+    if ours.fingerprint == theirs.fingerprint:
+        return rig
+    known = rigs.read(ob, theirs)  # a creature is known by the names of its own bones
+    if known.skeleton.fingerprint == theirs.fingerprint:
+        return known
+    if not set(theirs.names) <= set(rig.roles):
+        theirs.require_same(ours, ob.name)
+    row = {role: r for r, role in enumerate(rig.roles)}
+    order = [row[name] for name in theirs.names]
+    for j, r in enumerate(order):
+        above = [a for a in skeletons.chain(ours.parents, r)[1:] if a in order]
+        if (order.index(above[0]) if above else -1) != int(theirs.parents[j]):
+            theirs.require_same(ours, ob.name)
+    effectors, feet = ([theirs.names[e] for e in listed] for listed in (theirs.effectors, theirs.feet))
+    limits = None if ours.limits is None else ours.limits[order]
+    skeleton = skeletons.make(theirs.names, theirs.parents, ours.rest_arm[order], effectors, feet, limits=limits)
+    return replace(rig, skeleton=skeleton, index=rig.index[order], roles=theirs.names)
+
+
+def limited(ob: bpy.types.Object, rig: Rig, net: Network, own: bool) -> Rig:
+    """``rig`` with joint limits: those of the weights (anatomical or seen in the poses learned), or the rig's ``own`` IK limits."""
+    limits = net.skeleton.limits
+    if own:
+        limits = np.array([_own_limits(ob.pose.bones[i]) for i in rig.index.tolist()])
+        limits -= np.repeat(rig.skeleton.t_pose, 2, axis=1)  # they belong to the rest pose, a skeleton's to the T-pose
+    return replace(rig, skeleton=replace(rig.skeleton, limits=limits))
+
+
+def _own_limits(pb: Any) -> list[float]:
+    """Lower and upper bound about X, Y, Z [rad] as set for Blender's own IK; half a turn where there is none."""
+    out: list[float] = []
+    for axis in "xyz":
+        if getattr(pb, f"lock_ik_{axis}"):
+            out += [0.0, 0.0]
+        elif getattr(pb, f"use_ik_limit_{axis}"):
+            out += [getattr(pb, f"ik_min_{axis}"), getattr(pb, f"ik_max_{axis}")]
+        else:
+            out += [-np.pi, np.pi]
+    return out
+
+
+def usable(ob: bpy.types.Object, net: Network, controls: bool = False) -> Rig:
+    """:func:`fit`, for a rig that may be moved; else ValueError says why it may not, and what to do.
+
+    With ``controls`` a generated Rigify human is taken too, as a ControlRig that is written through its controls.
+    """
+    reason = linked(ob)
+    if reason:
+        raise ValueError(reason)
+    if controls and control_rigs.is_rigify(ob) and not control_rigs.missing(ob):
+        return control_rigs.read(ob, net)
+    reason = control_rig(ob)
+    if reason:
+        raise ValueError(reason)
+    rig = fit(ob, net)
+    reason = refusal(ob, rig)
+    if reason:
+        raise ValueError(reason)
+    return rig
+
+
+def known(ob: bpy.types.Object, net: Network) -> Rig:
+    """The rig of a character that is live already. Raises ValueError where bones are missing."""
+    if control_rigs.is_rigify(ob) and not control_rigs.missing(ob):
+        return control_rigs.read(ob, net)
+    return fit(ob, net)
+
+
+def linked(ob: bpy.types.Object) -> str:
+    """Why a character of another file cannot be moved, and what to do; empty for any other."""
+    override: Any = ob.override_library
+    if ob.library is not None:
+        return f"{ob.name} is linked from a library: make a library override first (Object > Library Override > Make)"
+    if override is not None and override.is_system_override:
+        return (
+            f"{ob.name} is a library override that may not be edited: make it editable first (in the Outliner, right click on"
+            " it: Library Override > Make > Selected, or Shift-click on its override icon)"
+        )
+    return ""
+
+
+def control_rig(ob: bpy.types.Object) -> str:
+    """Why the bones of a rig made of controls cannot be written, and what to do; empty for any other."""
+    if not control_rigs.is_rigify(ob):
+        return ""
+    missing = control_rigs.missing(ob)
+    which = f", and not the whole human (it lacks {', '.join(missing[:3])})" if missing else ""
+    return (
+        f"{ob.name} is a Rigify control rig{which}: its controls move the bones that would be written. Use the metarig or a"
+        " game rig, bones that nothing else moves, and let the controls follow it"
+    )
+
+
+def refusal(ob: bpy.types.Object, rig: Rig, who: str = "Live IK") -> str:
+    """Why ``who`` cannot move these bones, and what to do; empty where it can."""
+    needed = {rig.bones[i] for i in rig.needed}
+    moved = _constrained(ob, needed)
+    if moved:
+        bone, constraint = moved
+        return (
+            f"{bone} of {ob.name} is moved by the constraint {constraint}: {who} would fight it. Mute it, or bake the"
+            " constraints first (Pose > Animation > Bake Action, with Visual Keying and Clear Constraints)"
+        )
+    driven = _driven(ob, needed)
+    if driven:
+        return f"{driven} of {ob.name} is moved by a driver: mute it (Drivers editor), or {who} would fight it"
+    return ""
+
+
+def _constrained(ob: bpy.types.Object, needed: set[str]) -> tuple[str, str] | None:
+    for pb in ob.pose.bones:
+        for constraint in pb.constraints:
+            if constraint.mute or constraint.influence == 0:
+                continue
+            if pb.name in needed:
+                return pb.name, constraint.name
+            if constraint.type in ("IK", "SPLINE_IK"):
+                link = pb if getattr(constraint, "use_tail", True) else pb.parent
+                count = constraint.chain_count or len(ob.pose.bones)
+                while link is not None and count > 0:
+                    if link.name in needed:
+                        return link.name, f"{constraint.name} on {pb.name}"
+                    link, count = link.parent, count - 1
+    return None
+
+
+def _driven(ob: bpy.types.Object, needed: set[str]) -> str:
+    data = ob.animation_data
+    for curve in data.drivers if data is not None else ():
+        path = curve.data_path
+        if curve.mute or not path.startswith('pose.bones["'):
+            continue
+        channel = path.rpartition(".")[2]
+        if channel in runtime.CHANNELS and any(f'["{bpy.utils.escape_identifier(n)}"]' in path for n in needed):
+            return path.split('"')[1]
+    return ""
+
+
+def notes(rig: Rig, channels: dict[str, np.ndarray]) -> list[str]:
+    """What a person should know about this rig as it is posed now."""
+    scale = channels["scale"].reshape(-1, 3)[rig.index]
+    away = channels["location"].reshape(-1, 3)[rig.index[1:]]
+    loose = [not rig.connected[b] for b in rig.index[1:].tolist()]
+    odd = np.abs(scale - 1).max(axis=1) > 1e-3
+    odd[1:] |= (np.abs(away).max(axis=1) * rig.unit > 1e-4) & loose
+    if not odd.any():
+        return []
+    names = [rig.bones[i] for i in rig.index[odd].tolist()]
+    return [f"{', '.join(names[:4])} are scaled or moved: targets may be missed by as much"]
+
+
+def pose_of(ob: bpy.types.Object, rig: Rig, channels: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """rot_local (J, 3) [rad] and the root's head (3) [m, rig space] that transform channels of all bones stand for.
+
+    Blender need not have evaluated them. Constraints play no part.
+    """
+    if isinstance(rig, ControlRig):
+        return control_rigs.pose_of(ob, rig, channels, own_quaternions(rig, channels, list(range(len(rig.bones)))))
+    location = channels["location"].reshape(-1, 3).astype(np.float64)
+    if rig.simple:
+        turns = own_quaternions(rig, channels, rig.index.tolist())
+        rest = rig.rest[rig.index[0]]
+        head = rest[:3, 3]
+        if not rig.connected[rig.index[0]]:
+            head = head + rest[:3, :3] @ location[rig.index[0]]
+        return rotations.axis_angle_from_quaternion(turns), rig.turn @ head * rig.unit
+    needed = rig.needed
+    matrices = rotations.matrix_from_quaternion(own_quaternions(rig, channels, needed))
+    scale = channels["scale"].reshape(-1, 3).astype(np.float64)
+    posed: dict[int, np.ndarray] = {}
+    for matrix, bone in zip(matrices, needed, strict=True):
+        basis = np.eye(4)
+        basis[:3, :3] = matrix * scale[bone]
+        if not rig.connected[bone]:
+            basis[:3, 3] = location[bone]
+        parent = int(rig.parents[bone])
+        posed[bone] = runtime._local_to_pose(ob.pose.bones[bone], rig, bone, parent, posed, basis, False)
+    bones = rig.index.tolist()
+    turned = rig.turn @ runtime.orthonormal(np.array([posed[b][:3, :3] for b in bones]))
+    rot = runtime.local_rotations(rig, turned[None])[0].astype(np.float64)
+    return rot, rig.turn @ posed[bones[0]][:3, 3] * rig.unit
+
+
+def own_quaternions(rig: Rig, channels: dict[str, np.ndarray], bones: list[int]) -> np.ndarray:
+    """(N, 4) unit quaternions of the rotation channels of ``bones``, each read in its own rotation mode."""
+    from mathutils import Euler, Quaternion
+
+    out = channels["rotation_quaternion"].reshape(-1, 4)[bones].astype(np.float64)
+    length = np.linalg.norm(out, axis=1, keepdims=True)
+    out = np.where(length > 1e-12, out / np.maximum(length, 1e-12), [1.0, 0, 0, 0])
+    for row, bone in enumerate(bones):
+        mode: Any = rig.modes[bone]
+        if mode == "AXIS_ANGLE":
+            angle, *axis = channels["rotation_axis_angle"].reshape(-1, 4)[bone].tolist()
+            out[row] = np.array(Quaternion(axis, angle) if any(axis) else (1, 0, 0, 0))
+        elif mode != "QUATERNION":
+            out[row] = np.array(Euler(channels["rotation_euler"].reshape(-1, 3)[bone].tolist(), mode).to_quaternion())
+    return out

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Poses in and out of a character's pose bones: what Live IK writes, and what it puts back on Cancel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bpy
+import numpy as np
+from mathutils import Matrix, Quaternion
+
+from ...core import rotations
+from .rig import Rig
+
+CHANNELS = {"location": 3, "rotation_quaternion": 4, "rotation_euler": 3, "rotation_axis_angle": 4, "scale": 3}
+"""The transform channels of a pose bone and their sizes."""
+
+
+def snapshot(ob: bpy.types.Object) -> dict[str, np.ndarray]:
+    """All transform channels of all pose bones, for :func:`restore`."""
+    bones = ob.pose.bones
+    values = {name: np.empty(len(bones) * size, np.float32) for name, size in CHANNELS.items()}
+    for name, array in values.items():
+        bones.foreach_get(name, array)
+    return values
+
+
+def restore(ob: bpy.types.Object, values: dict[str, np.ndarray]) -> None:
+    """Write channels taken by :func:`snapshot` back; shown at Blender's next update."""
+    for name, array in values.items():
+        ob.pose.bones.foreach_set(name, np.ascontiguousarray(array, np.float32))
+    ob.update_tag(refresh={"OBJECT", "DATA"})  # foreach_set alone tells Blender nothing
+
+
+def read_pose(ob: bpy.types.Object, rig: Rig) -> tuple[np.ndarray, np.ndarray]:
+    """The pose as Blender shows it now: rot_local (J, 3) [rad] and the root's head (3) [m, rig space]."""
+    buffer = np.empty(len(rig.bones) * 16, np.float32)
+    ob.pose.bones.foreach_get("matrix", buffer)
+    # Blender hands matrices out column by column
+    poses = buffer.reshape(-1, 4, 4)[rig.index].transpose(0, 2, 1).astype(np.float64)
+    rot = local_rotations(rig, (rig.turn @ orthonormal(poses[:, :3, :3]))[None])[0]
+    return rot, rig.turn @ poses[0, :3, 3] * rig.unit
+
+
+def local_rotations(rig: Rig, turned: np.ndarray) -> np.ndarray:
+    """rot_local (F, J, 3) [rad] of bones that are turned to (F, J, 3, 3) in rig space."""
+    skeleton = rig.skeleton
+    rest = skeleton.rest_arm[:, :3, :3]
+    parents = skeleton.parents[1:]
+    rot = np.empty((*turned.shape[:2], 3), np.float32)
+    rot[:, 0] = rotations.axis_angle_from_matrix(rest[0].T @ turned[:, 0])
+    step = rest[parents].transpose(0, 2, 1) @ rest[1:]
+    local = turned[:, parents].transpose(0, 1, 3, 2) @ turned[:, 1:]
+    rot[:, 1:] = rotations.axis_angle_from_matrix(step.transpose(0, 2, 1) @ local)
+    return rot
+
+
+def apply(ob: bpy.types.Object, rig: Rig, rot_local: np.ndarray, root_pos: np.ndarray) -> None:
+    """Pose the controlled bones: rot_local (J, 3) [rad], root's head (3) [m, rig space]; shown at Blender's update.
+
+    Other bones keep their own rotation: where one stands between two controlled bones, the lower one makes up for it.
+    Each bone is written in its own rotation mode. A connected root keeps its place, as under Blender's own tools.
+    """
+    bones = ob.pose.bones
+    basis = _basis(ob, rig, np.asarray(rot_local, np.float64), np.asarray(root_pos, np.float64))
+    quaternions = rotations.quaternion_from_matrix(basis[:, :3, :3])
+    written = np.empty(len(rig.bones) * 4, np.float32)
+    bones.foreach_get("rotation_quaternion", written)
+    rows = written.reshape(-1, 4)
+    for j, bone in enumerate(rig.index.tolist()):
+        mode = rig.modes[bone]
+        if mode == "QUATERNION":
+            # the sign nearer to the one there is, so that keys do not flip
+            rows[bone] = quaternions[j] if quaternions[j] @ rows[bone] >= 0 else -quaternions[j]
+        elif mode == "AXIS_ANGLE":
+            axis, angle = Quaternion(quaternions[j]).to_axis_angle()
+            bones[bone].rotation_axis_angle = (angle, *axis)
+        else:
+            bones[bone].rotation_euler = Quaternion(quaternions[j]).to_euler(mode, bones[bone].rotation_euler)
+    bones.foreach_set("rotation_quaternion", written)
+    root = int(rig.index[0])
+    if not rig.connected[root]:
+        bones[root].location = basis[0, :3, 3]
+    ob.update_tag(refresh={"OBJECT", "DATA"})
+
+
+def channels(
+    ob: bpy.types.Object, rig: Rig, rot_local: np.ndarray, root_pos: np.ndarray
+) -> dict[tuple[int, str], np.ndarray]:
+    """A motion as keys hold it: (bone, channel) -> values (F, n), with all uncontrolled bones it depends on at rest.
+
+    rot_local (F, J, 3) [rad], root_pos (F, 3) [m, rig space]. What stands still at rest has one row.
+    """
+    if rig.simple:
+        turns = rotations.quaternion_from_axis_angle(np.asarray(rot_local, np.float64))
+        rest = rig.rest[rig.index[0]]
+        places = (root_pos @ rig.turn / rig.unit - rest[:3, 3]) @ rest[:3, :3]
+    else:
+        basis = np.array([_basis(ob, rig, r, p, True) for r, p in zip(rot_local, root_pos, strict=True)])
+        turns, places = rotations.quaternion_from_matrix(basis[..., :3, :3]), basis[:, 0, :3, 3]
+    turns = rotations.continuous_quaternions(turns)
+    out = {}
+    controlled = rig.index.tolist()
+    for bone in rig.needed:
+        mode = rig.modes[bone]
+        values = turns[:, controlled.index(bone)] if bone in controlled else np.array([[1.0, 0, 0, 0]])
+        out[bone, rotation_channel(mode)] = in_mode(values, mode)
+        if bone not in controlled:
+            out[bone, "location"] = np.zeros((1, 3))
+    if not rig.connected[controlled[0]]:
+        out[controlled[0], "location"] = places
+    return out
+
+
+_ROTATIONS = {"QUATERNION": "rotation_quaternion", "AXIS_ANGLE": "rotation_axis_angle"}
+
+
+def rotation_channel(mode: str) -> str:
+    """The channel that holds a bone's rotation in that mode."""
+    return _ROTATIONS.get(mode, "rotation_euler")
+
+
+def in_mode(quaternions: np.ndarray, mode: Any) -> np.ndarray:
+    """(F, 4) quaternions as the channel of that rotation mode holds them, without jumps."""
+    if mode == "QUATERNION":
+        return quaternions
+    if mode == "AXIS_ANGLE":
+        found = [Quaternion(q).to_axis_angle() for q in quaternions.tolist()]
+        return np.array([(angle, *axis) for axis, angle in found])
+    out: list[Any] = []
+    for q in quaternions.tolist():
+        out.append(Quaternion(q).to_euler(mode, out[-1]) if out else Quaternion(q).to_euler(mode))
+    return np.array([tuple(euler) for euler in out])
+
+
+def _basis(ob: bpy.types.Object, rig: Rig, rot: np.ndarray, root_pos: np.ndarray, rested: bool = False) -> np.ndarray:
+    """(J, 4, 4) Blender's basis of each controlled bone that puts it where the pose wants it.
+
+    Bones between them count as posed now, or as ``rested``.
+    """
+    turns = rotations.matrix_from_axis_angle(rot)
+    out = np.tile(np.eye(4), (len(turns), 1, 1))
+    place = {bone: j for j, bone in enumerate(rig.index.tolist())}
+    if rig.simple:
+        out[:, :3, :3] = turns
+        rest = rig.rest[rig.index[0]]
+        out[0, :3, 3] = rest[:3, :3].T @ (rig.turn.T @ root_pos / rig.unit - rest[:3, 3])
+        return out
+    # Walk down all bones that matter, in object space.
+    posed: dict[int, np.ndarray] = {}
+    wanted: dict[int, np.ndarray] = {}  # orientation of the controlled bones in rig space
+    rest_arm = rig.skeleton.rest_arm[:, :3, :3]
+    for bone in rig.needed:
+        pb, parent = ob.pose.bones[bone], int(rig.parents[bone])
+        j = place.get(bone)
+        if j is None:
+            own = np.eye(4) if rested else np.array(pb.matrix_basis)
+            posed[bone] = _local_to_pose(pb, rig, bone, parent, posed, own, False)
+            continue
+        above = int(rig.skeleton.parents[j])
+        step = rest_arm[j] if above < 0 else wanted[above] @ rest_arm[above].T @ rest_arm[j]
+        wanted[j] = step @ turns[j]
+        target = np.eye(4)
+        target[:3, :3] = rig.turn.T @ wanted[j]
+        if above < 0:
+            target[:3, 3] = rig.turn.T @ root_pos / rig.unit
+        else:
+            target[:3, 3] = _local_to_pose(pb, rig, bone, parent, posed, np.eye(4), False)[:3, 3]
+        out[j] = _local_to_pose(pb, rig, bone, parent, posed, target, True)
+        out[j, :3, :3] = orthonormal(out[j, :3, :3])
+        if above >= 0 or rig.connected[bone]:
+            out[j, :3, 3] = 0
+        posed[bone] = _local_to_pose(pb, rig, bone, parent, posed, out[j], False)
+    return out
+
+
+def _local_to_pose(
+    pb: bpy.types.PoseBone,
+    rig: Rig,
+    bone: int,
+    parent: int,
+    posed: dict[int, np.ndarray],
+    matrix: np.ndarray,
+    invert: bool,
+) -> np.ndarray:
+    """Basis to object space, or back, by Blender's own rules of inheritance."""
+    above: dict[str, Matrix] = {}
+    if parent >= 0:
+        above = {"parent_matrix": _matrix(posed[parent]), "parent_matrix_local": _matrix(rig.rest[parent])}
+    return np.array(pb.bone.convert_local_to_pose(_matrix(matrix), _matrix(rig.rest[bone]), invert=invert, **above))
+
+
+def _matrix(array: np.ndarray) -> Matrix:
+    return Matrix(array.tolist())
+
+
+def orthonormal(matrix: np.ndarray) -> np.ndarray:
+    """Matrices (..., 3, 3) without the scale of their columns; Y, along the bone, is kept where they shear."""
+    y = _unit(matrix[..., 1])
+    z = _unit(np.cross(matrix[..., 0], y))
+    return np.stack([np.cross(y, z), y, z], axis=-1)
+
+
+def _unit(vector: np.ndarray) -> np.ndarray:
+    return vector / np.maximum(np.linalg.norm(vector, axis=-1, keepdims=True), 1e-20)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The panel Roles: which bone is what, how sure that is, and why; edited row by row."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import bpy
+
+from ...rigs.roles import ROLE_NAMES
+from ..host import rig
+from ..host.panels import Panel, paragraph
+from . import editing, overlay
+
+WIDE = 300  # [pixels] a sidebar wider than this has room for an eyedropper in every row, beside the active role's
+MOST_NAMED = 6  # bones that are named for one reason, before "and ... more"
+
+
+def _character(context: bpy.types.Context) -> bpy.types.Object | None:
+    try:
+        return rig.find(context)
+    except ValueError:
+        return None
+
+
+class NEURAL_IK_UL_roles(bpy.types.UIList):
+    """The 23 roles: their properties are the list, so that nothing has to be stored for it."""
+
+    wrong: ClassVar[
+        dict[str, str]
+    ] = {}  # role -> what is wrong, set by the panel for the rows that it is about to draw
+
+    def draw_item(self, context, layout, data, item, icon, active_data, active_property, index=0, flt_flag=0):  # type: ignore[no-untyped-def]
+        """Colour, role, bone, how sure that is or what is wrong, and the eyedropper."""
+        ob = rig.find(context)
+        role = item.identifier
+        bone = getattr(ob.neural_ik_roles, role)  # type: ignore[attr-defined]
+        split = layout.split(factor=0.47, align=True)
+        split.label(text=role, icon=overlay.icon(role))
+        row = split.row(align=True)
+        row.label(text=bone or "-")
+        right = row.row(align=True)
+        right.alignment = "RIGHT"
+        if role in self.wrong:
+            right.operator("neural_ik.roles_problem", text="", icon="ERROR", emboss=False).role = role
+        elif bone:
+            sure, _ = editing.explain(ob, role)
+            right.label(text="hand" if sure is None else f"{sure:.0%}")
+        if context.region.width > WIDE * context.preferences.system.ui_scale:
+            right.operator("neural_ik.roles_pick", text="", icon="EYEDROPPER", emboss=False).role = role
+
+    def filter_items(self, context, source, property):  # type: ignore[no-untyped-def]
+        """The roles among the properties, those that match what is typed."""
+        word = self.filter_name.lower()
+        items = getattr(source, property)
+        shown = [item.identifier in ROLE_NAMES and word in item.identifier.lower() for item in items]
+        return [self.bitflag_filter_item if yes else 0 for yes in shown], []
+
+
+class NEURAL_IK_MT_role_presets(bpy.types.Menu):
+    """The presets there are"""
+
+    bl_label = "Load Preset"
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """One line each."""
+        found = editing.presets()
+        for path in found:
+            self.layout.operator("neural_ik.roles_load_preset", text=path.stem).preset = path.stem
+        if not found:
+            self.layout.label(text="No presets yet")
+
+
+class NEURAL_IK_MT_roles(bpy.types.Menu):
+    """More to do with roles"""
+
+    bl_label = "Roles"
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """Mirroring, presets, files."""
+        layout = self.layout
+        layout.operator_menu_enum("neural_ik.roles_mirror", "side", icon="MOD_MIRROR")
+        layout.operator("neural_ik.roles_clear", icon="X")
+        layout.separator()
+        layout.operator("neural_ik.roles_save_preset", icon="ADD")
+        layout.menu("NEURAL_IK_MT_role_presets", icon="PRESET")
+        layout.menu("NEURAL_IK_MT_role_presets_delete", icon="TRASH")
+        layout.separator()
+        layout.operator("neural_ik.roles_import", icon="IMPORT")
+        layout.operator("neural_ik.roles_export", icon="EXPORT")
+
+
+class NEURAL_IK_MT_role_presets_delete(bpy.types.Menu):
+    """The presets there are, to be deleted"""
+
+    bl_label = "Delete Preset"
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """One line each."""
+        found = editing.presets()
+        self.layout.operator_context = "INVOKE_DEFAULT"
+        for path in found:
+            self.layout.operator("neural_ik.roles_delete_preset", text=path.stem, icon="TRASH").preset = path.stem
+        if not found:
+            self.layout.label(text="No presets yet")
+
+
+class NEURAL_IK_PT_roles(Panel, bpy.types.Panel):
+    """Which bone plays which role."""
+
+    bl_label = "Roles"
+    bl_parent_id = "NEURAL_IK_PT_main"
+    bl_options = {"DEFAULT_CLOSED"}
+
+    @classmethod
+    def poll(cls, context: bpy.types.Context) -> bool:
+        """There is a character."""
+        return _character(context) is not None
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """The list and what is known of the active role."""
+        ob = rig.find(context)
+        view: Any = context.window_manager.neural_ik_roles_view
+        layout: Any = self.layout
+        row = layout.row(align=True)
+        row.operator("neural_ik.roles_find", icon="VIEWZOOM")
+        row.menu("NEURAL_IK_MT_roles", text="", icon="DOWNARROW_HLT")
+        if rig.given_ends(ob)[1]:
+            paragraph(layout, "Not used: the panel Effectors says which bones are controlled", context, "INFO")
+        given, notes = editing.table(ob), editing.found(ob).notes
+        if not given and not notes:
+            paragraph(layout, "Found by themselves whenever they are needed", context, "INFO")
+            return
+        row = layout.row(align=True)
+        row.prop(view, "mirror", icon="MOD_MIRROR", toggle=True)
+        row.prop(view, "overlay", icon="OVERLAY", toggle=True)
+        sub = row.row(align=True)
+        sub.active = view.overlay
+        sub.prop(view, "names", text="", icon="FONT_DATA")
+        for note in notes:
+            paragraph(layout, note[0].upper() + note[1:], context, "INFO")
+        roles: Any = ob.neural_ik_roles  # type: ignore[attr-defined]
+        NEURAL_IK_UL_roles.wrong = wrong = editing.problems(ob)
+        layout.template_list("NEURAL_IK_UL_roles", "", type(roles).bl_rna, "properties", view, "index", rows=8)
+        self._active(context, ob, view.index, wrong)
+
+    def _active(self, context: bpy.types.Context, ob: bpy.types.Object, index: int, wrong: dict[str, str]) -> None:
+        properties = type(ob.neural_ik_roles).bl_rna.properties  # type: ignore[attr-defined]
+        role = properties[index].identifier if 0 <= index < len(properties) else ""
+        if role not in ROLE_NAMES:
+            return
+        box: Any = self.layout.box().column(align=True)
+        box.label(text=f"{role}: {overlay.GROUPS[overlay.group(role)]}", icon=overlay.icon(role))
+        box.prop_search(ob.neural_ik_roles, role, ob.data, "bones", text="")  # type: ignore[attr-defined]
+        row = box.row(align=True)
+        row.operator("neural_ik.roles_pick", icon="EYEDROPPER").role = role
+        row.operator("neural_ik.roles_from_active", text="Active Bone", icon="BONE_DATA").role = role
+        sure, why = editing.explain(ob, role)
+        words = why if sure is None or not why else f"{sure:.0%} sure: {why}"
+        paragraph(box, words or "no bone plays it", context, "BLANK1")
+        paragraph(box, wrong.get(role, ""), context, "ERROR")
+
+
+class NEURAL_IK_PT_roles_left_out(Panel, bpy.types.Panel):
+    """Bones that play no role, and why."""
+
+    bl_label = "Left Out"
+    bl_parent_id = "NEURAL_IK_PT_roles"
+    bl_options = {"DEFAULT_CLOSED"}
+
+    @classmethod
+    def poll(cls, context: bpy.types.Context) -> bool:
+        """Something was left out."""
+        ob = _character(context)
+        return ob is not None and bool(editing.left_out(ob))
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """Reason by reason, those of few bones first."""
+        for why, bones in editing.left_out(rig.find(context)).items():
+            box = self.layout.box().column(align=True)
+            paragraph(box, f"{len(bones)}: {why}", context, "REMOVE")
+            more = f" and {len(bones) - MOST_NAMED} more" if len(bones) > MOST_NAMED else ""
+            names = box.column(align=True)
+            names.active = False
+            paragraph(names, ", ".join(bones[:MOST_NAMED]) + more, context, "BLANK1")
+
+
+_classes = (
+    NEURAL_IK_UL_roles,
+    NEURAL_IK_MT_role_presets,
+    NEURAL_IK_MT_role_presets_delete,
+    NEURAL_IK_MT_roles,
+    NEURAL_IK_PT_roles,
+    NEURAL_IK_PT_roles_left_out,
+)
+
+
+def register() -> None:
+    """Register the panels."""
+    for cls in _classes:
+        bpy.utils.register_class(cls)
+
+
+def unregister() -> None:
+    """Take them out."""
+    for cls in reversed(_classes):
+        bpy.utils.unregister_class(cls)

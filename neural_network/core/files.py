@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files: read without unpickling, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+
+def read_archive(path: Path, what: str) -> dict[str, np.ndarray]:
+    """Every array of an npz file that should hold ``what``; nothing is ever unpickled, ValueError for anything damaged."""
+    if path.is_file() and path.stat().st_size == 0:
+        raise ValueError(f"{path.name}: expected {what} (.npz), got an empty file")
+    try:
+        with open(path, "rb") as file:  # NumPy itself leaves a damaged file open
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("a single array (.npy), not an archive")
+            return {name: archive[name] for name in archive.files}
+    except (
+        Exception
+    ) as error:  # zipfile, zlib and NumPy raise many kinds for damaged files; all mean the same to the user
+        raise ValueError(f"{path.name}: expected {what} (.npz) without pickled objects, got {_reason(error)}") from None
+
+
+def keep_apart(read: dict[str, Path | None], written: dict[str, Path | None]) -> None:
+    """Raise ValueError where a file that is to be written is one of those to be read, or is to be written twice.
+
+    Keys are what messages call the files; None is no file. Pipes and devices such as /dev/null may be shared.
+    """
+    known = [(what, path) for what, path in read.items() if path is not None]
+    for what, path in written.items():
+        if path is None or _is_stream(path):
+            continue
+        for other, there in known:
+            if _same(path, there):
+                raise ValueError(f"{what}: expected another file than for {other}, got {path} for both")
+        known.append((what, path))
+
+
+def _same(a: Path, b: Path) -> bool:
+    try:
+        return a.samefile(b)  # links, and other spellings where letter case does not count
+    except OSError:  # one is not there yet
+        return os.path.realpath(a) == os.path.realpath(b)
+
+
+def _is_stream(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write ``data`` to ``path`` whole or not at all: under a temporary name beside it, then renamed over it.
+
+    A link stays one: the file it leads to is replaced. A pipe or device (/dev/null) is written to and never replaced.
+    """
+    named = path = Path(path)
+    if _is_stream(path):
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            raise OSError(f"cannot write {named}: {error.strerror or error}") from None
+        return
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            f"cannot make the folder {path.parent}: {error.strerror or error}; choose another place"
+        ) from None
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(f"cannot write {named}: {error.strerror or error}; nothing was changed there") from None
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).split("\n")[0]
+    if "object arrays" in text.lower():
+        return "pickled content, which is refused unopened"
+    if "pickle" in text.lower():  # NumPy takes for pickled whatever it does not know
+        return "a file of another kind, or pickled content, which is refused unopened"
+    if isinstance(error, ValueError) and "single array" in text:
+        return text
+    return f"a damaged or different file ({text or type(error).__name__})"

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the network sees and says: targets, root, ground, phase and task -> inputs; outputs -> pose.
+
+Everything lives in the *root frame*: origin at the Hips' head, heading removed, Z up, lengths divided by the leg length.
+Training and solving call the very same :func:`features` and :func:`decode`; :func:`prepare` only lays a PoseSet out for
+them, and :func:`targets_of` says which targets a pose would have been asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core import forward_kinematics as fk
+from ..core import rotations
+from ..core.contacts import GROUND
+from ..core.skeleton import Skeleton, limb
+from ..motion.pose_set import PoseSet
+from ..motion.tasks import task_value
+
+HEADING_WEAK = 0.2  # under this projected length of the left axis the heading is kept from the frame before
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which inputs and outputs a network has; best.npy names the one it uses."""
+
+    name: str
+    orientations: bool = True
+    """The targets' orientations are inputs."""
+    mask: bool = False
+    """Two 0/1 inputs for each effector: position given, orientation given; what is not given reads 0."""
+    free_root: bool = False
+    """The Hips given are a hint: the network says where they are (3 more outputs) and how they are turned."""
+    hips_frame: bool = True
+    """Targets are seen from the Hips' own axes instead of the upright root frame: a body upside down is then nothing new."""
+    lengths: bool = False
+    """The body's own limb lengths are inputs, two an effector, so that one network serves many proportions."""
+
+    def input_count(self, skeleton: Skeleton) -> int:
+        """Number of inputs for a rig."""
+        effectors, feet = len(skeleton.effectors), len(skeleton.feet)
+        return sum(self._sizes(effectors, feet).values())
+
+    def _sizes(self, effectors: int, feet: int) -> dict[str, int]:
+        return {
+            "targets": (6 if self.orientations else 3) * effectors,
+            "root": 6,
+            "ground": 6 * feet,
+            "phase": 1,
+            "task": 1,
+            "mask": 2 * effectors if self.mask else 0,
+            "lengths": 2 * effectors if self.lengths else 0,
+        }
+
+    def output_count(self, skeleton: Skeleton) -> int:
+        """Number of outputs for a rig: an axis-angle a bone, the Hips' first."""
+        return 3 * skeleton.count + (3 if self.free_root else 0)
+
+    def columns(self, skeleton: Skeleton) -> dict[str, np.ndarray]:
+        """Input columns by what they hold: targets, root, ground, phase, task, mask, lengths; ``flags`` are the 0/1 ones."""
+        feet = len(skeleton.feet)
+        sizes = self._sizes(len(skeleton.effectors), feet)
+        ends = np.cumsum(list(sizes.values()))
+        out = {name: np.arange(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
+        ground = out["ground"].reshape(feet, 6)
+        out["flags"] = np.concatenate([ground[:, 4:].ravel(), out["mask"]])
+        return out
+
+
+LAYOUTS = {
+    layout.name: layout
+    for layout in (
+        Layout("reference", hips_frame=False),
+        Layout("hips"),
+        Layout("positions", orientations=False),
+        Layout("masked", mask=True),
+        Layout("free", mask=True, free_root=True),
+        Layout("bodies", lengths=True),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A PoseSet as the core sees it: core rotations, the root's heading removed, lengths in leg lengths."""
+
+    rot: np.ndarray
+    """(F, J, 3) core rotations [rad]; the root's row is its rotation without heading."""
+    low: np.ndarray
+    """(F) height of the lowest foot above the ground [leg lengths]; says how high the Hips stand."""
+    grounded: np.ndarray
+    """(F, feet) 0/1."""
+    desired: np.ndarray
+    """(F, feet) 0/1, grounded 0.1 s later."""
+    phase: np.ndarray
+    """(F) 0 to 1 through the clip."""
+    task: np.ndarray
+    """(F) position in the task table, 0 to 1."""
+    heading: np.ndarray
+    """(F) [rad] the heading that was removed, about core up."""
+    root_pos: np.ndarray
+    """(F, 3) the root's head [m, core axes]."""
+    ground: np.ndarray
+    """(F) height of the floor under the clip [m, core axes]."""
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What a solve is asked for, in the root frame; components first, poses on the last axis."""
+
+    positions: np.ndarray
+    """(3, E, N) head of each effector [leg lengths]."""
+    turned: np.ndarray
+    """(3, 3, E, N) rotation of each effector from the T-posed rest."""
+    root: np.ndarray
+    """(3, 3, N) rotation of the Hips from the T-posed rest, heading removed."""
+    heights: np.ndarray
+    """(feet, N) height of each foot above the ground [leg lengths], above its own rest height."""
+    grounded: np.ndarray
+    """(feet, N) 0/1."""
+    desired: np.ndarray
+    """(feet, N) 0/1."""
+    phase: np.ndarray
+    """(N) 0 to 1."""
+    task: np.ndarray
+    """(N) 0 to 1."""
+    normals: np.ndarray | None = None
+    """(3, feet, N) ground normal under each foot; straight up where absent."""
+    given: np.ndarray | None = None
+    """(2, E, N) 0/1: position given, orientation given; all where absent."""
+    lengths: np.ndarray | None = None
+    """(2 E, N) upper and lower bone of each effector's limb [leg lengths]; the skeleton's own where absent."""
+
+
+def headings(root: np.ndarray, starts: np.ndarray | None = None) -> np.ndarray:
+    """Heading (F) [rad] of root rotations (F, 3, 3) [core axes], frame after frame.
+
+    It is the direction of the rest-left axis carried by the root and projected on the ground; where the projection is
+    shorter than 0.2 the heading of the frame before is kept. A frame in ``starts`` (and the first) has none before it
+    and falls back to the twist about up.
+    """
+    left = root[:, :2, 0]
+    out = np.arctan2(left[:, 1], left[:, 0])
+    weak = np.linalg.norm(left, axis=1) < HEADING_WEAK
+    if not np.any(weak):
+        return out
+    first = np.zeros(len(out), bool)
+    first[0] = True
+    if starts is not None:
+        first[starts] = True
+    twist = rotations.twist_about(rotations.axis_angle_from_matrix(root), np.array([0.0, 0, 1]))
+    for frame in np.flatnonzero(weak):
+        out[frame] = twist[frame] if first[frame] else out[frame - 1]
+    return out
+
+
+def prepare(poses: PoseSet, older_ground: bool = False) -> Samples:
+    """Lay a PoseSet out for training and testing; ``older_ground`` takes the older contact rule (foot head under 0.1 m)."""
+    rig = poses.skeleton
+    rot = rig.to_core(poses.rot)
+    starts = np.array([poses.rows(c).start for c in range(len(poses.clip_names))])
+    starts = starts[starts < poses.frames]
+    turned, heads = fk.forward(rig, rot)
+    root_pos = poses.root_pos @ rig.axes.T
+    heading = headings(turned[:, 0], starts)
+    up = np.array([0.0, 0, 1])
+    unturned = rotations.matrix_from_axis_angle(-heading[:, None] * up) @ turned[:, 0]
+    rot[:, 0] = rotations.axis_angle_from_matrix(unturned)
+    scale = rig.leg_length / GROUND.reference_leg
+    feet, toes = np.array(rig.feet, int), np.array(rig.toes, int)
+    world = heads + root_pos[:, None]
+    above = np.minimum(world[:, feet, 2] - rig.foot_rest[:, 0], world[:, toes, 2] - rig.foot_rest[:, 1])
+    ground = np.zeros(poses.frames)
+    grounded = np.zeros((poses.frames, len(feet)))
+    desired = np.zeros_like(grounded)
+    phase, task = np.zeros(poses.frames), np.zeros(poses.frames)
+    for c, name in enumerate(poses.clip_tasks):
+        rows = poses.rows(c)
+        count = rows.stop - rows.start
+        task[rows] = task_value(name)
+        if count == 0:
+            continue
+        phase[rows] = np.arange(count) / max(1, count - 1)
+        if not len(feet):
+            ground[rows] = 0.0
+            continue
+        given = None if poses.ground is None else poses.ground[c]
+        ground[rows] = np.percentile(above[rows].min(axis=1), GROUND.percentile) if given is None else given
+        height = above[rows] - ground[rows, None]
+        if older_ground:
+            ankle = world[rows][:, feet, 2] - ground[rows, None]
+            grounded[rows] = ankle < GROUND.older_below * scale
+        else:
+            speed = np.linalg.norm(np.diff(world[rows][:, toes], axis=0), axis=-1) * poses.clip_fps[c]
+            speed = np.concatenate([speed[:1], speed]) if count > 1 else np.zeros((1, len(feet)))
+            grounded[rows] = (height < GROUND.near * scale) & (speed < GROUND.slow * scale)
+        later = np.minimum(np.arange(count) + round(GROUND.ahead * poses.clip_fps[c]), count - 1)
+        desired[rows] = grounded[rows][later]
+    low = above.min(axis=1, initial=np.inf) - ground if len(feet) else np.zeros(poses.frames)
+    return Samples(
+        rot=rot.astype(np.float32),
+        low=(low / rig.leg_length).astype(np.float32),
+        grounded=grounded.astype(np.float32),
+        desired=desired.astype(np.float32),
+        phase=phase.astype(np.float32),
+        task=task.astype(np.float32),
+        heading=heading,
+        root_pos=root_pos,
+        ground=ground,
+    )
+
+
+def targets_of(
+    skeleton: Skeleton,
+    turned: np.ndarray,
+    heads: np.ndarray,
+    low: np.ndarray,
+    grounded: np.ndarray,
+    desired: np.ndarray,
+    phase: np.ndarray,
+    task: np.ndarray,
+) -> Targets:
+    """The targets that poses meet exactly: ``turned`` (3, 3, J, N) and ``heads`` (3, J, N) [leg lengths] from forward kinematics.
+
+    ``low`` (N) is the height of the lowest foot above the ground [leg lengths]; the Hips stand as high as that needs.
+    ``grounded`` and ``desired`` are (N, feet), ``phase`` and ``task`` (N).
+    """
+    bones = np.array(skeleton.effectors)
+    feet, toes = np.array(skeleton.feet, int), np.array(skeleton.toes, int)
+    rest = (skeleton.foot_rest / skeleton.leg_length).astype(heads.dtype)
+    above = np.minimum(heads[2, feet] - rest[:, :1], heads[2, toes] - rest[:, 1:])
+    heights = above - above.min(axis=0) + low if len(feet) else above
+    return Targets(heads[:, bones], turned[:, :, bones], turned[:, :, 0], heights, grounded.T, desired.T, phase, task)
+
+
+def guess_root(skeleton: Skeleton, positions: np.ndarray, turned: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Where the Hips might be, from the targets alone: head (3, N) and heading (N) [rad], in any frame whose Z is up.
+
+    ``positions`` (3, E, N) and ``turned`` (3, 3, E, N) as in Targets, all of them given. The head lies between the feet and
+    the topmost effector as it does in the T-pose; the left is where left targets lie and where the effectors' own left points.
+    """
+    rest = skeleton.rest_core[list(skeleton.effectors), :3, 3]
+    feet = np.array([e in skeleton.feet for e in skeleton.effectors])
+    share = np.zeros(len(rest))
+    if np.any(feet) and not np.all(feet):
+        top = int(np.argmax(np.where(feet, -np.inf, rest[:, 2])))
+        low, high = rest[feet, 2].mean(), rest[top, 2]
+        share[top] = (skeleton.rest_core[0, 2, 3] - low) / max(high - low, 1e-6)
+        share[feet] = (1 - share[top]) / feet.sum()
+    else:
+        share[:] = 1 / len(rest)
+    head = np.einsum("e,cen->cn", share, positions).astype(positions.dtype)
+    side = np.sign(rest[:, 0] - skeleton.rest_core[0, 0, 3]) * (np.abs(rest[:, 0]) > 0.05 * skeleton.leg_length)
+    left = np.einsum("e,cen->cn", side, positions)[:2]
+    if turned is not None:
+        left = left + turned[:2, 0].sum(axis=1)
+    return head, np.arctan2(left[1], left[0]).astype(positions.dtype)
+
+
+def features(layout: Layout, skeleton: Skeleton, targets: Targets) -> np.ndarray:
+    """The inputs (N, layout.input_count) for ``targets``, in the order targets, root, ground, phase, task, mask, lengths."""
+    positions, turned = targets.positions, targets.turned
+    if layout.hips_frame:
+        back = targets.root.swapaxes(0, 1)[:, :, None]
+        positions = back[:, 0] * positions[0] + back[:, 1] * positions[1] + back[:, 2] * positions[2]
+        if layout.orientations:
+            turned = fk.compose_components(np.broadcast_to(back, turned.shape), turned)
+    count = positions.shape[-1]
+    effectors, feet = len(skeleton.effectors), len(skeleton.feet)
+    width = 6 if layout.orientations else 3
+    out = np.empty((layout.input_count(skeleton), count), positions.dtype)
+    block = out[: width * effectors].reshape(effectors, width, count)
+    block[:, :3] = positions.swapaxes(0, 1)
+    if layout.orientations:
+        block[:, 3:] = rotations.axis_angle_components(turned).swapaxes(0, 1)
+    at = width * effectors
+    out[at : at + 3] = -targets.root[:, 1]  # the rest faces -Y
+    out[at + 3 : at + 6] = targets.root[:, 2]
+    ground = out[at + 6 : at + 6 + 6 * feet].reshape(feet, 6, count)
+    ground[:, 0] = targets.heights
+    if targets.normals is None:
+        ground[:, 1:3] = 0
+        ground[:, 3] = 1
+    else:
+        ground[:, 1:4] = targets.normals.swapaxes(0, 1)
+    ground[:, 4], ground[:, 5] = targets.grounded, targets.desired
+    at += 6 + 6 * feet
+    out[at], out[at + 1] = targets.phase, targets.task
+    at += 2
+    if layout.lengths:
+        own = targets.lengths
+        if own is None:
+            own = limb_lengths(skeleton, skeleton.offsets.T[:, :, None] / skeleton.leg_length)
+        out[-2 * effectors :] = own
+    if layout.mask:
+        given = targets.given if targets.given is not None else np.ones((2, effectors, count), positions.dtype)
+        out[at : at + 2 * effectors] = given.swapaxes(0, 1).reshape(2 * effectors, count)
+        block[:, :3] *= given[0][:, None]
+        block[:, 3:] *= given[1][:, None]
+        for k, foot in enumerate(skeleton.feet):  # what a missing target says about the ground is not known either
+            known = given[0][skeleton.effectors.index(foot)]
+            ground[k, 0] *= known
+            ground[k, 4:] *= known
+    return out.T
+
+
+def limb_lengths(skeleton: Skeleton, offsets: np.ndarray) -> np.ndarray:
+    """(2 E, N) lengths of the upper and the lower bone of each effector's limb, from offsets (3, J, N) [leg lengths]."""
+    limbs = [limb(skeleton.parents, skeleton.rest_arm[:, :3, 3], e) for e in skeleton.effectors]
+    ends = np.array([bone for _, lower, end in limbs for bone in (lower, end)])
+    return np.sqrt(np.sum(offsets[:, ends] ** 2, axis=0))
+
+
+def decode(
+    layout: Layout, skeleton: Skeleton, outputs: np.ndarray, root: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Outputs (N, layout.output_count) to core rotations (3, J, N) [rad] and, with a free root, its shift (3, N) [leg lengths].
+
+    The Hips' rotation is the given ``root`` (3, 3, N), whatever the network says of it; with a free root the three outputs
+    turn the given one on.
+    """
+    rot = np.ascontiguousarray(outputs.T)[: 3 * skeleton.count].reshape(skeleton.count, 3, -1).swapaxes(0, 1).copy()
+    if not layout.free_root:
+        rot[:, 0] = rotations.axis_angle_components(root)
+        return rot, None
+    turn = rotations.matrix_components(rot[:, 0])
+    rot[:, 0] = rotations.axis_angle_components(fk.compose_components(turn, root))
+    return rot, outputs.T[3 * skeleton.count :]

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Goals: what may be asked of a solver, in armature space, and the check that it makes sense."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..core.skeleton import Skeleton
+from ..motion.tasks import task_value
+
+FARTHEST = 1e6  # [leg lengths] targets beyond this are mistakes, and float32 would not hold them
+
+
+@dataclass(frozen=True)
+class Goals:
+    """Where the effectors should be, in armature space; for many poses every array has a leading axis (N)."""
+
+    positions: np.ndarray
+    """(E, 3) [m] head of each effector, in the order of ``solver.effectors``."""
+    root_pos: np.ndarray
+    """(3) [m] head of the Hips; with a free root, where to look for them."""
+    root_rot: np.ndarray
+    """(3) [rad] rot_local of the Hips, likewise."""
+    rotations: np.ndarray | None = None
+    """(E, 3) [rad] each effector's armature orientation relative to its rest, log(R R_rest^T); None asks for positions alone."""
+    weights: np.ndarray | None = None
+    """(E) 0 free, 1 exact, between: that far from the natural pose to the target; all 1 where absent."""
+    orientation_weights: np.ndarray | None = None
+    """(E) the same for orientations; as ``weights`` where absent."""
+    normals: np.ndarray | None = None
+    """(E, 3) where not zero, the effector may slide on the plane through its target with this unit normal."""
+    phase: float | np.ndarray = 0.0
+    """0 to 1 through the motion."""
+    task: float | np.ndarray | str = 1.0
+    """Input value of the task, or its name out of config.TASKS."""
+    grounded: np.ndarray | None = None
+    """(feet) 0/1; judged by height where absent."""
+    desired: np.ndarray | None = None
+    """(feet) 0/1 in 0.1 s; as ``grounded`` where absent."""
+    ground: float | np.ndarray = 0.0
+    """[m] height of the floor."""
+
+
+def stack(goals: Goals | Sequence[Goals]) -> Goals:
+    """Single Goals as one with a leading axis; Goals that have it come back as they are. A mix of given and not is a ValueError."""
+    if isinstance(goals, Goals):
+        return goals
+    if not goals:
+        raise ValueError("expected at least one set of goals, got none")
+    found: dict[str, Any] = {}
+    for item in fields(Goals):
+        values = [getattr(g, item.name) for g in goals]
+        if item.name == "task":
+            values = [task_value(v) if isinstance(v, str) else v for v in values]
+        if any(v is None for v in values):
+            if not all(v is None for v in values):
+                raise ValueError(f"{item.name}: expected it in all goals of a batch or in none; solve them one by one")
+            found[item.name] = None
+        else:
+            found[item.name] = np.stack([np.asarray(v) for v in values])
+    return Goals(**found)
+
+
+def rows(goals: Goals, start: int, stop: int) -> Goals:
+    """Goals ``start`` to ``stop`` of many."""
+    count = len(goals.positions)
+    cut: dict[str, Any] = {}
+    for item in fields(Goals):
+        value = getattr(goals, item.name)
+        has_rows = isinstance(value, np.ndarray) and value.ndim > 0 and len(value) == count
+        cut[item.name] = value[start:stop] if has_rows else value
+    return Goals(**cut)
+
+
+def checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
+    """The goals as arrays of the right shapes, every number finite; ValueError in words otherwise."""
+    effectors, feet = len(rig.effectors), len(rig.feet)
+    lead: tuple[int, ...] = (len(goals.positions),) if many else ()
+    if lead == (0,):
+        raise ValueError("expected at least one set of goals, got none")
+    found: dict[str, Any] = {}
+    largest = (FARTHEST * max(1.0, rig.leg_length)) ** 2
+    for name, shape in _shapes(lead, effectors, feet):
+        given = getattr(goals, name)
+        if given is None:
+            continue
+        value = np.asarray(given, np.float64)
+        if value is not given:
+            found[name] = value
+        if value.shape != shape:
+            raise ValueError(f"{name}: expected shape {shape}, got {value.shape}")
+        # the sum of squares is finite only if every number is, and is of a sane size
+        if not np.vdot(value, value) < largest * (value.size or 1):
+            _refuse(name, value, rig)
+        if name in _SHARES and not _share(value):
+            raise ValueError(f"{name}: expected numbers from 0 to 1, got {value.min():g} to {value.max():g}")
+    for name in ("phase", "task", "ground"):
+        number = getattr(goals, name)
+        if name == "task" and isinstance(number, str):
+            number = found[name] = task_value(number)
+        if isinstance(number, float) and math.isfinite(number) and not many:
+            continue
+        if np.shape(number) not in ((), lead):
+            raise ValueError(
+                f"{name}: expected one number{f' or shape {lead}' if many else ''}, got {np.shape(number)}"
+            )
+        if not np.all(np.isfinite(number)):
+            raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
+    return replace(goals, **found) if found else goals
+
+
+_SHARES = ("weights", "orientation_weights")
+
+
+@lru_cache(maxsize=64)
+def _shapes(lead: tuple[int, ...], effectors: int, feet: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """The arrays there may be, and their shapes."""
+    vectors, numbers, stands = (*lead, effectors, 3), (*lead, effectors), (*lead, feet)
+    return (
+        ("positions", vectors),
+        ("root_pos", (*lead, 3)),
+        ("root_rot", (*lead, 3)),
+        ("rotations", vectors),
+        ("weights", numbers),
+        ("orientation_weights", numbers),
+        ("normals", vectors),
+        ("grounded", stands),
+        ("desired", stands),
+    )
+
+
+def _share(weights: np.ndarray) -> bool:
+    """Whether all are from 0 to 1; one by one where they are few."""
+    if weights.ndim == 1:
+        return all(0 <= weight <= 1 for weight in weights.tolist())
+    return bool(not weights.size or (weights.min() >= 0 and weights.max() <= 1))
+
+
+def _refuse(name: str, value: np.ndarray, rig: Skeleton) -> None:
+    if not np.isfinite(value).all():
+        raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
+    raise ValueError(f"{name}: expected metres within {FARTHEST:g} leg lengths, got {np.abs(value).max():g}")

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Clip: one take of motion as a file holds it, in one convention for every format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..core.messages import short
+from ..core.rotations import matrix_from_quaternion
+
+_UNITS = (
+    ("metres", 1.0),
+    ("centimetres", 0.01),
+    ("CMU units of 1/0.45 inch", 0.0254 / 0.45),
+    ("inches", 0.0254),
+    ("decimetres", 0.1),
+    ("feet", 0.3048),
+    ("millimetres", 0.001),
+)
+_TALL = 1.7  # [m] what a person's joints span; only chooses between units
+_PERSON = (1.2, 2.1)  # [m] heights taken for a person of any size, stylised ones included
+_CREATURE = (0.5, 4.0)  # [m] heights believed in metres and centimetres, the units everybody uses
+DOUBTFUL_AXIS = "which axis points up is not clear"
+_SAMPLES = 48  # frames looked at to find the up axis and the height
+_AT_ONCE = 1 << 10  # joints posed at once, over all frames
+_CLEAR = 1.25  # the sum of bone extents along one axis over that along the other, from which on an answer counts
+
+
+@dataclass(frozen=True)
+class Clip:
+    """One take. Rest axes are aligned with the file's world axes in every joint, as in BVH.
+
+    Global rotations are ``G[j] = G[parent] @ R[j]`` and joint positions ``p[j] = p[parent] + G[parent] @ offset[j]``;
+    a joint in ``translations`` uses that row in place of its offset. Formats with rest axes of their own (ASF) are
+    converted on reading, so that nobody below needs to know the format.
+    """
+
+    name: str
+    """File name without its suffix."""
+    names: tuple[str, ...]
+    """(J) joint names as written in the file, parents before children."""
+    parents: np.ndarray
+    """(J) int, -1 for a root."""
+    offsets: np.ndarray
+    """(J, 3) rest position relative to the parent [file units, file axes]; a root's is its rest position."""
+    tips: dict[int, np.ndarray]
+    """Joint index -> (3) offset of its End Site, where the file has one [file units, file axes]."""
+    rotations: np.ndarray
+    """(F, J, 4) unit quaternions (w, x, y, z), relative to the parent."""
+    root_pos: np.ndarray
+    """(F, 3) position of the first root's head [file units, file axes]."""
+    fps: float
+    """Frames a second, as trusted after reading."""
+    up_axis: str = "Y"
+    """'Y' or 'Z': which file axis points up, as found or asked for."""
+    unit: float = 1.0
+    """Metres in one file unit, as found or asked for."""
+    translations: dict[int, np.ndarray] = field(default_factory=dict)
+    """Joint index -> (F, 3) moving offset in place of the rest offset, for joints that really move (not the root)."""
+    warnings: tuple[str, ...] = ()
+    """What a person should know: one sentence each, naming file, line and joint where there is one."""
+    repaired: tuple[int, ...] = ()
+    """Frames (from 0) in which values were no finite numbers and were filled in from their neighbours."""
+
+    @property
+    def frames(self) -> int:
+        """Number of frames, 0 for a skeleton without motion."""
+        return len(self.rotations)
+
+
+def global_pose(clip: Clip, frames: slice | np.ndarray = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+    """Global rotations (F, J, 3, 3) and joint positions (F, J, 3) [file units, file axes] of the chosen frames."""
+    local = matrix_from_quaternion(clip.rotations[frames])
+    turned = np.empty_like(local)
+    placed = np.empty(local.shape[:-1])
+    for i, parent in enumerate(clip.parents):
+        offset = clip.translations[i][frames] if i in clip.translations else clip.offsets[i]
+        if parent < 0:
+            turned[:, i] = local[:, i]
+            placed[:, i] = clip.root_pos[frames] if i == 0 else offset
+        else:
+            turned[:, i] = turned[:, parent] @ local[:, i]
+            placed[:, i] = placed[:, parent] + (turned[:, parent] @ offset[..., None])[..., 0]
+    return turned, placed
+
+
+def rest_positions(clip: Clip) -> np.ndarray:
+    """Joint positions (J, 3) with all rotations zero and the root at its offset [file units, file axes]."""
+    placed = np.array(clip.offsets, dtype=np.float64)
+    for i, parent in enumerate(clip.parents):
+        if parent >= 0:
+            placed[i] += placed[parent]
+    return placed
+
+
+def figures(clip: Clip, least: int = 5) -> list[Clip]:
+    """One clip for each root that carries at least ``least`` joints; a single figure comes back as it is.
+
+    Several are called NAME.ROOT. Smaller trees (props, markers) are left out where there is a figure at all.
+    """
+    roots = np.flatnonzero(clip.parents < 0)
+    if len(roots) < 2:
+        return [clip]
+    tree = np.array(clip.parents)
+    for i, parent in enumerate(clip.parents):
+        tree[i] = i if parent < 0 else tree[parent]
+    sizes = {int(root): int(np.sum(tree == root)) for root in roots}
+    chosen = [root for root, size in sizes.items() if size >= least] or [max(sizes, key=lambda root: sizes[root])]
+    out = []
+    for root in chosen:
+        index = np.flatnonzero(tree == root)
+        place = {int(old): new for new, old in enumerate(index)}
+        still = np.broadcast_to(clip.offsets[root], (clip.frames, 3))
+        out.append(
+            replace(
+                clip,
+                name=clip.name if len(chosen) == 1 else f"{clip.name}.{clip.names[root]}",
+                names=tuple(clip.names[i] for i in index),
+                parents=np.array([-1 if clip.parents[i] < 0 else place[int(clip.parents[i])] for i in index]),
+                offsets=clip.offsets[index],
+                tips={place[i]: tip for i, tip in clip.tips.items() if i in place},
+                rotations=clip.rotations[:, index],
+                root_pos=clip.root_pos if root == 0 else clip.translations.get(root, still),
+                translations={place[i]: moved for i, moved in clip.translations.items() if i in place and i != root},
+            )
+        )
+    return out
+
+
+def without_rigid(
+    parents: np.ndarray, offsets: np.ndarray, tips: Mapping[int, np.ndarray], rigid: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[int, np.ndarray]]:
+    """A tree of at most ``most`` joints, if that can be, in which all others stand where they stood.
+
+    Joints that never turn or move (mask ``rigid`` (J)) are folded into what hangs on them, the shortest first; roots
+    stay. Returns the indices (K) of the joints that stay, and their parents, offsets and tips.
+    """
+    lengths = np.linalg.norm(offsets, axis=1)
+    loose = np.flatnonzero(rigid & (parents >= 0))
+    gone = np.zeros(len(parents), bool)
+    gone[loose[np.argsort(lengths[loose], kind="stable")][: max(0, len(parents) - most)]] = True
+    above, moved = np.array(parents), np.array(offsets)
+    for i, parent in enumerate(parents):
+        if parent >= 0 and gone[parent]:
+            above[i], moved[i] = above[parent], moved[parent] + offsets[i]
+    kept = np.flatnonzero(~gone)
+    place = np.cumsum(~gone) - 1
+    ends = {int(place[i]): tip for i, tip in tips.items() if not gone[i]}
+    inner = set(above[kept].tolist())
+    for i in np.flatnonzero(gone).tolist():
+        if above[i] not in inner:
+            ends.setdefault(int(place[above[i]]), moved[i])
+    return kept, np.where(above[kept] < 0, -1, place[above[kept]]), moved[kept], ends
+
+
+def body_joints(clip: Clip) -> np.ndarray:
+    """Mask (J) of joints that belong to the body: no leaf right below the root or further off than any limb is long.
+
+    Such leaves are helpers (rig controls, props, damaged offsets) and would spoil every guess of size.
+    """
+    lengths = np.linalg.norm(clip.offsets, axis=-1)
+    has_child = np.zeros(len(clip.parents), bool)
+    has_child[clip.parents[clip.parents >= 0]] = True
+    inner = (clip.parents >= 0) & has_child
+    if not inner.any():
+        return np.ones(len(clip.parents), bool)
+    far = (lengths > 1.8 * max(lengths[inner].max(), 1e-9)) | (clip.parents == 0)
+    return has_child | ~far | (clip.parents < 0)
+
+
+def helper_notes(clip: Clip) -> list[tuple[str, str]]:
+    """A sentence and its place for each leaf too far off to be a limb, with its counterpart on the other side if it has one."""
+    far = np.flatnonzero(~body_joints(clip) & (clip.parents != 0))
+    lengths = np.linalg.norm(clip.offsets, axis=-1)
+    notes = []
+    for i in far[:3]:
+        other = _counterpart(clip.names, clip.names[i])
+        beside = "" if other is None else f", {short(clip.names[other])!r} on the other side only {lengths[other]:.4g}"
+        what = f"it stands {lengths[i]:.4g} units from its parent{beside}; taken for a helper, not for a limb"
+        notes.append((what, f"joint {short(clip.names[i])}"))
+    return notes
+
+
+def _counterpart(names: tuple[str, ...], name: str) -> int | None:
+    for left, right in (("Left", "Right"), ("left", "right"), ("LEFT", "RIGHT"), ("L", "R"), ("l", "r")):
+        for this, other in ((left, right), (right, left)):
+            swapped = name.replace(this, other, 1)
+            if swapped != name and swapped in names:
+                return names.index(swapped)
+    return None
+
+
+def _sampled(clip: Clip) -> np.ndarray:
+    return (
+        np.unique(np.linspace(0, clip.frames - 1, min(_SAMPLES, clip.frames)).astype(int))
+        if clip.frames
+        else np.zeros(0, int)
+    )
+
+
+def _placed(clip: Clip, frames: np.ndarray) -> Iterator[np.ndarray]:
+    """Joint positions (n, J, 3) of ``frames``, a few frames at a time: some files have thousands of joints."""
+    step = max(1, _AT_ONCE // len(clip.names))
+    for at in range(0, len(frames), step):
+        yield global_pose(clip, frames[at : at + step])[1]
+
+
+def guess_up_axis(clip: Clip) -> tuple[str, str]:
+    """Which file axis points up, 'Y' or 'Z', and a sentence where that is doubtful (else an empty one).
+
+    Legs and trunk make a standing figure extend most along the vertical, summed over its bones; both the frames and the
+    rest pose are asked. Where they contradict each other (a figure that lies, a rest pose in other axes) or neither is
+    clear, that axis counts along which the lowest joint stays nearest to one level, and that level to zero: the floor.
+    """
+    mask = body_joints(clip) & (clip.parents >= 0)
+    if not mask.any():
+        return "Y", "a single joint does not tell which axis points up; Y was assumed"
+    clear = np.log(_CLEAR)
+    rest = _lean(np.abs(clip.offsets[mask]).sum(axis=0))
+    frames = _sampled(clip)
+    doubt = DOUBTFUL_AXIS + ", {} was taken; set it if that is wrong"
+    if not len(frames):
+        chosen = "Y" if rest >= 0 else "Z"
+        return chosen, doubt.format(chosen) if abs(rest) < clear else ""
+    leans, lows = [], []
+    for placed in _placed(clip, frames):
+        bones = placed[:, mask] - placed[:, clip.parents[mask]]
+        leans.append(_lean(np.abs(bones).sum(axis=1)))
+        lows.append(placed[:, body_joints(clip)].min(axis=1))
+    posed = float(np.median(np.concatenate(leans)))
+    agree = rest * posed > 0 and max(abs(rest), abs(posed)) > clear
+    if agree or abs(posed) > clear > abs(rest):
+        return "Y" if posed > 0 else "Z", ""
+    if abs(rest) > clear > abs(posed):
+        return "Y" if rest > 0 else "Z", ""
+    lowest = np.concatenate(lows)
+    level = np.ptp(lowest, axis=0) + np.abs(np.median(lowest, axis=0))
+    chosen = "Y" if level[1] <= level[2] else "Z"
+    return chosen, doubt.format(chosen)
+
+
+def _lean(extent: np.ndarray) -> np.ndarray:
+    """Log of how much more ``extent`` (..., 3) has along Y than along Z."""
+    return np.log((extent[..., 1] + 1e-12) / (extent[..., 2] + 1e-12))
+
+
+def body_height(clip: Clip) -> float:
+    """Height of the figure [file units]: what its joints and tips span along ``up_axis``, helpers left out.
+
+    The rest pose counts where it stands, else the tallest frames; a figure that only lies has at least 0.8 of its
+    longest chain of bones. 0 for a single joint without a tip.
+    """
+    axis = 1 if clip.up_axis == "Y" else 2
+    mask = body_joints(clip)
+    rest = rest_positions(clip)
+    ends = [rest[i] + tip for i, tip in clip.tips.items() if mask[i] and np.abs(tip).max() <= np.abs(rest).max()]
+    span = np.ptp(np.concatenate([rest[mask], np.array(ends).reshape(-1, 3)]), axis=0)
+    if span[axis] > _CLEAR * span[3 - axis] and span[axis] > 0.7 * span[0]:
+        return float(span[axis])
+    chain = np.linalg.norm(clip.offsets, axis=-1) * (clip.parents >= 0) * mask
+    for i, parent in enumerate(clip.parents):
+        if parent >= 0:
+            chain[i] += chain[parent]
+    height = max(float(span[axis]), 0.8 * float(chain.max()))
+    frames = _sampled(clip)
+    if len(frames):
+        spans = np.concatenate([np.ptp(placed[:, mask, axis], axis=1) for placed in _placed(clip, frames)])
+        height = max(height, float(np.percentile(spans, 90)))
+    return height
+
+
+def guess_unit(clip: Clip) -> tuple[float, str]:
+    """Metres in one file unit, found from the height of the figure, and a sentence where that is a guess."""
+    height = body_height(clip)
+    if not 1e-9 < height < 1e12:
+        return 1.0, "the figure has no height, so its unit is not known; metres were assumed"
+    name, unit = min(_UNITS, key=lambda entry: abs(np.log(height * entry[1] / _TALL)))
+    if _PERSON[0] <= height * unit <= _PERSON[1]:
+        return unit, ""
+    for name, unit in _UNITS[:2]:
+        if _CREATURE[0] <= height * unit <= _CREATURE[1]:
+            return unit, f"the figure is {height:.4g} units high; {name} were assumed, set the unit if that is wrong"
+    guess = f"no common unit explains its height of {height:.4g} units; it was scaled to {_TALL:g} m"
+    return _TALL / height, f"{guess}, set the unit if you know it"

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Creatures in the core: which effectors any tree is given, which bones carry them, and how large a body is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import run_cli
+
+from benchmarks.creatures import CREATURES, body_of, poses_of
+from neural_network.core import skeleton
+from neural_network.core.reference_rig import reference
+from neural_network.ik import quality
+from neural_network.motion import pose_set
+from neural_network.rigs.creatures import controlled_bones, find_effectors
+
+
+@pytest.mark.parametrize("name", list(CREATURES))
+def test_a_creature_is_taken_hold_of_where_a_person_would(name: str) -> None:
+    creature = CREATURES[name]
+    ends = find_effectors(creature.names, creature.parents, creature.heads)
+    assert {creature.names[e] for e in ends.effectors} == set(creature.effectors)
+    assert {creature.names[f] for f in ends.feet} == set(creature.feet)
+
+
+@pytest.mark.parametrize("name", ["dog", "spider", "snake", "dragon"])
+def test_names_do_not_matter_where_the_tree_tells(name: str) -> None:
+    creature = CREATURES[name]
+    order = np.random.default_rng(0).permutation(len(creature.names))
+    ends = find_effectors([f"b{i}x" for i in order], creature.parents, creature.heads)
+    assert {creature.names[e] for e in ends.effectors} == set(creature.effectors)
+    assert {creature.names[f] for f in ends.feet} == set(creature.feet)
+
+
+@pytest.mark.parametrize("turn", [0, 90, 200])
+def test_a_creature_may_face_anywhere_and_have_any_size(turn: int) -> None:
+    dog = CREATURES["dog"]
+    angle = np.radians(turn)
+    about = np.array([[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]])
+    ends = find_effectors(dog.names, dog.parents, 37 * dog.heads @ about.T + [5, 5, 0])
+    assert {dog.names[e] for e in ends.effectors} == set(dog.effectors)
+
+
+def test_bones_set_aside_end_nothing() -> None:
+    dog = CREATURES["dog"]
+    tail = dog.names.index("tail4")
+    ends = find_effectors(dog.names, dog.parents, dog.heads, aside=[tail])
+    found = {dog.names[e] for e in ends.effectors}
+    assert "tail4" not in found
+    assert "tail3" in found
+
+
+def test_a_thousand_feathers_are_no_hindrance() -> None:
+    dragon = CREATURES["dragon"]
+    rng = np.random.default_rng(1)
+    wings = [dragon.names.index(n) for n in ("W3.L", "W3.R")]
+    more = [wings[i % 2] for i in range(600)]
+    heads = np.concatenate([dragon.heads, dragon.heads[more] + 0.05 * rng.standard_normal((600, 3))])
+    names = (*dragon.names, *(f"plume{i}" for i in range(600)))
+    ends = find_effectors(names, np.concatenate([dragon.parents, more]), heads)
+    assert {names[e] for e in ends.effectors} == set(dragon.effectors)
+
+
+def test_controlled_bones_are_those_on_the_way_and_without_length_none() -> None:
+    #   0 root - 1 hips - 2 spine - 3 (no length) - 4 head; 1 - 5 tail
+    parents = np.array([-1, 0, 1, 2, 3, 1])
+    heads = np.array([[0, 0, 0], [0, 0, 1], [0, 0, 2], [0, 0, 3], [0, 0, 3], [0, 1, 1.0]])
+    assert controlled_bones(parents, heads, 1, [4]) == [1, 2, 4]
+    assert controlled_bones(parents, heads, 1, [4, 5]) == [1, 2, 5, 4]
+    assert controlled_bones(parents, heads, 0, [5]) == [0, 1, 5]
+    assert controlled_bones(parents, heads, 1, [3, 5]) == [1, 2, 5, 3]  # an effector stays, also without length
+    with pytest.raises(ValueError, match="below bone 2, got 5"):
+        controlled_bones(parents, heads, 2, [4, 5])
+
+
+def test_a_bone_without_length_that_two_hang_on_stays() -> None:
+    parents = np.array([-1, 0, 1, 1])
+    heads = np.array([[0, 0, 0], [0, 0, 1], [0, 0, 1], [0, 1, 1.0]])
+    assert controlled_bones(parents, heads, 0, [2, 3]) == [0, 1, 2, 3]
+
+
+def test_the_body_of_a_person_is_its_height_and_of_an_animal_from_nose_to_tail() -> None:
+    rig = reference()
+    assert rig.body_length == pytest.approx(np.ptp(rig.rest_arm[:, 2, 3]))
+    dog = body_of(CREATURES["dog"])
+    heads = dog.rest_arm[:, :3, 3]
+    ends = [heads[dog.names.index(n)] for n in ("nose", "tail4")]
+    assert dog.body_length == pytest.approx(np.linalg.norm(ends[0] - ends[1]))
+    dragon = body_of(CREATURES["dragon"])
+    assert dragon.body_length < 4.8  # the wings, 4.8 m from tip to tip, do not count
+
+
+def test_up_is_up_where_two_feet_lie_far_behind_their_ankles() -> None:
+    names = ["body", "thigh_l", "shin_l", "long_l", "toe_l", "thigh_r", "shin_r", "long_r", "toe_r", "head"]
+    parents = np.array([-1, 0, 1, 2, 3, 0, 5, 6, 7, 0])
+    side = np.array([[0.1, 0.1, 0.4], [0.1, 0.0, 0.3], [0.1, 0.3, 0.1], [0.1, -0.1, 0.0]])
+    heads = np.concatenate([[[0, 0, 0.5]], side, side * [-1, 1, 1], [[0, -0.4, 0.7]]])
+    rest = np.tile(np.eye(4), (10, 1, 1))
+    rest[:, :3, 3] = heads
+    bird = skeleton.make(names, parents, rest, ["toe_l", "toe_r", "head"], ["toe_l", "toe_r"], t_pose=np.zeros((10, 3)))
+    assert np.allclose(bird.axes, np.eye(3))
+
+
+def test_who_reaches_out_with_one_target_is_a_hand_where_there_are_hands() -> None:
+    assert quality._hands(reference()).tolist() == [0, 1]
+    dragon = body_of(CREATURES["dragon"])
+    assert {dragon.names[dragon.effectors[e]] for e in quality._hands(dragon)} == {"W5.L", "W5.R"}
+    snake = body_of(CREATURES["snake"])
+    assert len(quality._hands(snake)) == 2
+
+
+@pytest.mark.parametrize("name", ["dog", "snake"])
+def test_the_trainer_takes_a_creature_and_says_errors_in_body_lengths(tmp_path: Path, name: str) -> None:
+    poses = poses_of(CREATURES[name])
+    pose_set.save(tmp_path / "poses.npz", poses)
+    words = ["--data", str(tmp_path / "poses.npz"), "--weights", str(tmp_path / "best.npy"), "--epochs", "2"]
+    done = run_cli("standalone_trainer.py", *words, "--no-beside", "--layout", "masked", "--drop-effectors", "0.3")
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    assert "% of body" in done.stdout
+    assert f"The body is {poses.skeleton.body_length:.2f} m long" in done.stdout
+    assert f"{len(poses.skeleton.effectors)} of the targets, network" in done.stdout

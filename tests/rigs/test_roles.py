@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which bone is the left hand? By name, by structure, by motion, whatever the rest pose."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.rigs import Rig, a_pose, all_rigs, build, heaped, proportioned, turned, walk
+from benchmarks.roles import right_roles, score_truth, swapped_names
+from neural_network.rigs.creatures import find_effectors
+from neural_network.rigs.retarget import clip_evidence
+from neural_network.rigs.roles import ROLE_NAMES, Roles, find_roles, load_roles, mirrored, save_roles
+
+RIGS = all_rigs()
+
+
+def wrong(rig: Rig, roles: Roles) -> list[tuple[str, str | None]]:
+    """Roles that went to another bone than they may."""
+    found = {r: None if j is None else rig.names[j] for r, j in roles.bones.items()}
+    return [(r, found[r]) for r, accepted in rig.roles.items() if found[r] not in accepted]
+
+
+def meaningless(rig: Rig) -> list[str]:
+    return [f"q{chr(97 + j % 26)}{chr(97 + j // 26)}zz" for j in range(len(rig.names))]
+
+
+def dog() -> tuple[list[str], np.ndarray, np.ndarray]:
+    """A dog of invented lengths, facing -Y."""
+    bones = [
+        ("root", "", (0, 0, 0)),
+        ("hips", "root", (0, 0.35, 0.55)),
+        ("spine_a", "hips", (0, 0.15, 0.58)),
+        ("spine_b", "spine_a", (0, -0.1, 0.58)),
+        ("chest", "spine_b", (0, -0.3, 0.57)),
+        ("neck", "chest", (0, -0.42, 0.62)),
+        ("head", "neck", (0, -0.55, 0.75)),
+        ("snout", "head", (0, -0.72, 0.72)),
+        ("tail_1", "hips", (0, 0.42, 0.57)),
+        ("tail_2", "tail_1", (0, 0.58, 0.6)),
+        ("tail_3", "tail_2", (0, 0.74, 0.66)),
+    ]
+    for side, x in (("l", 1), ("r", -1)):
+        bones += [
+            (f"thigh_{side}", "hips", (0.08 * x, 0.36, 0.5)),
+            (f"shin_{side}", f"thigh_{side}", (0.09 * x, 0.3, 0.3)),
+            (f"hock_{side}", f"shin_{side}", (0.09 * x, 0.42, 0.14)),
+            (f"paw_{side}", f"hock_{side}", (0.09 * x, 0.38, 0.03)),
+            (f"toe_{side}", f"paw_{side}", (0.09 * x, 0.32, 0.02)),
+            (f"shoulder_{side}", "chest", (0.06 * x, -0.32, 0.5)),
+            (f"arm_{side}", f"shoulder_{side}", (0.08 * x, -0.38, 0.42)),
+            (f"elbow_{side}", f"arm_{side}", (0.08 * x, -0.28, 0.25)),
+            (f"frontpaw_{side}", f"elbow_{side}", (0.08 * x, -0.3, 0.04)),
+            (f"fronttoe_{side}", f"frontpaw_{side}", (0.08 * x, -0.36, 0.02)),
+        ]
+    names = [n for n, _, _ in bones]
+    parents = np.array([names.index(p) if p else -1 for _, p, _ in bones])
+    return names, parents, np.array([h for _, _, h in bones], float)
+
+
+@pytest.mark.parametrize("family", RIGS)
+def test_every_family_is_understood_in_any_rest_pose_facing_and_unit(family: str) -> None:
+    rig = RIGS[family]
+    poses = {
+        "T-pose": rig,
+        "A-pose, facing +X": turned(a_pose(rig, 50), 90),
+        "facing +Y, inches": turned(a_pose(rig, 30), 180, unit=39.4),
+        "Y up, centimetres": turned(rig, y_up=True, unit=100),
+        "long legs": proportioned(rig, legs=1.2, arms=0.9),
+    }
+    found = {pose: wrong(rig, find_roles(r.names, r.parents, r.heads)) for pose, r in poses.items()}
+    assert not any(found.values()), found
+
+
+@pytest.mark.parametrize("family", RIGS)
+def test_a_rest_that_is_a_heap_is_understood_from_the_frames(family: str) -> None:
+    rig = RIGS[family]
+    names, parents, heads, evidence = clip_evidence(heaped(walk(rig)))
+    assert not wrong(rig, find_roles(names, parents, heads, **evidence))
+
+
+def test_structure_alone_finds_nearly_all_roles_of_all_families() -> None:
+    right = count = 0
+    for rig in RIGS.values():
+        for posed in (rig, a_pose(rig)):
+            missed = wrong(rig, find_roles(meaningless(rig), posed.parents, posed.heads))
+            right, count = right + len(ROLE_NAMES) - len(missed), count + len(ROLE_NAMES)
+    assert right / count > 0.97, f"{right} of {count}"
+
+
+@pytest.mark.parametrize(
+    "family", ["mixamo", "3ds max biped", "reallusion cc", "unreal mannequin 5", "second life bento"]
+)
+def test_swapped_left_and_right_names_lose_against_geometry_and_are_reported(family: str) -> None:
+    rig = RIGS[family]
+    names = swapped_names(rig.names)
+    assert names != list(rig.names)
+    roles = find_roles(names, rig.parents, rig.heads)
+    assert not wrong(rig, roles)
+    assert sum("other way round" in n for n in roles.notes) == 2
+
+
+def test_names_decide_the_side_where_geometry_cannot() -> None:
+    rig = build(
+        "no feet, straight limbs",
+        """
+Hips hips =Hips
+ Spine spine =Spine
+  Head neck =Head
+  *Arm arm =Arm
+   *ForeArm arm~wrist =ForeArm
+    *Hand wrist =Hand
+ *UpLeg thigh =Thigh
+  *Leg thigh~ankle =Shin
+   *Foot ankle =Foot
+""",
+        ("Right", "Left"),  # the truth is then mirrored: +X is "Right"
+    )
+    roles = find_roles(rig.names, rig.parents, rig.heads)
+    assert roles.bones["LeftHand"] == rig.names.index("LeftHand")
+    assert not any("other way round" in n for n in roles.notes)
+
+
+def test_parents_may_come_after_children() -> None:
+    rig = RIGS["mixamo"]
+    order = np.random.default_rng(3).permutation(len(rig.names))
+    back = np.argsort(order)
+    parents = np.array([-1 if rig.parents[j] < 0 else back[rig.parents[j]] for j in order])
+    shuffled = replace(rig, names=tuple(rig.names[j] for j in order), parents=parents, heads=rig.heads[order])
+    assert not wrong(shuffled, find_roles(shuffled.names, shuffled.parents, shuffled.heads))
+
+
+def test_one_bone_never_plays_two_roles_and_chains_keep_their_order() -> None:
+    for rig in RIGS.values():
+        roles = find_roles(rig.names, rig.parents, rig.heads)
+        played = [j for j in roles.bones.values() if j is not None]
+        assert len(played) == len(set(played))
+        for chain in (
+            ("Spine", "Spine1", "Spine2", "NeckLower", "NeckUpper", "Head"),
+            ("LeftThigh", "LeftShin", "LeftFoot"),
+        ):
+            bones = [roles.bones[r] for r in chain if roles.bones[r] is not None]
+            for above, below in pairwise(bones):
+                line, j = [], below
+                while j >= 0:
+                    line.append(j)
+                    j = int(rig.parents[j])
+                assert above in line
+
+
+def test_what_is_skipped_has_a_reason() -> None:
+    rig = RIGS["stylised, few bones"]
+    roles = find_roles(rig.names, rig.parents, rig.heads)
+    assert "control" in roles.skipped["kneeIK_l"]
+    assert "prop" in roles.skipped["handslot_r"]
+    assert "above the hips" in roles.skipped["root"]
+    assert set(roles.skipped) | {rig.names[j] for j in roles.bones.values() if j is not None} == set(rig.names)
+
+
+def test_confidence_is_lower_where_names_say_nothing() -> None:
+    rig = RIGS["unity humanoid"]
+    sure = find_roles(rig.names, rig.parents, rig.heads).confidence
+    unsure = find_roles(meaningless(rig), rig.parents, rig.heads).confidence
+    assert all(0 <= v <= 1 for v in (*sure.values(), *unsure.values()))
+    assert all(sure[r] > unsure[r] for r in ("LeftHand", "Hips", "RightShin"))
+
+
+def test_a_helper_far_away_disturbs_nothing() -> None:
+    rig = RIGS["mixamo"]
+    shin = rig.names.index("mixamorig:LeftLeg")
+    far = replace(
+        rig,
+        names=(*rig.names, "L_Shin_MESH"),
+        parents=np.append(rig.parents, shin),
+        heads=np.vstack([rig.heads, [100.0, 3, 2]]),
+    )
+    roles = find_roles(far.names, far.parents, far.heads)
+    assert not wrong(far, roles)
+    assert "far away" in roles.skipped["L_Shin_MESH"]
+
+
+def test_a_dog_is_no_human_even_with_human_names() -> None:
+    names, parents, heads = dog()
+    for called in (names, [f"b{j}x" for j in range(len(names))]):
+        roles = find_roles(called, parents, heads)
+        assert not roles.humanoid
+        assert roles.notes
+
+
+def test_effectors_of_a_dog_are_paws_tail_head_and_snout() -> None:
+    names, parents, heads = dog()
+    ends = find_effectors(names, parents, heads)
+    assert names[ends.body] == "hips"
+    found = {names[j] for j in ends.effectors}
+    assert found == {"paw_l", "paw_r", "frontpaw_l", "frontpaw_r", "tail_3", "head", "snout"}
+    assert {names[j] for j in ends.feet} == {"paw_l", "paw_r", "frontpaw_l", "frontpaw_r"}
+
+
+def test_effectors_of_a_single_chain_are_its_tip() -> None:
+    ends = find_effectors(["a", "b", "c"], np.array([-1, 0, 1]), np.array([[0, 0, 0], [0, 0, 1], [0, 0, 2.0]]))
+    assert ends.effectors == (2,)
+
+
+def test_no_bones_one_bone_and_props_are_no_humans_and_no_crash() -> None:
+    assert not find_roles([], np.zeros(0, int), np.zeros((0, 3))).humanoid
+    assert not find_roles(["sword"], np.array([-1]), np.zeros((1, 3))).humanoid
+    line = find_roles([f"rope{j}" for j in range(30)], np.arange(30) - 1, np.arange(90.0).reshape(30, 3))
+    assert not line.humanoid
+    assert not find_roles(["a", "b"], np.array([-1, 0]), np.zeros((2, 3))).humanoid
+
+
+def test_bad_arrays_are_refused_in_words() -> None:
+    with pytest.raises(ValueError, match="circle"):
+        find_roles(["a", "b"], np.array([1, 0]), np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="expected 2 parents"):
+        find_roles(["a", "b"], np.array([-1]), np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="finite"):
+        find_roles(["a"], np.array([-1]), np.full((1, 3), np.nan))
+    with pytest.raises(ValueError, match="got none"):
+        find_effectors([], np.zeros(0, int), np.zeros((0, 3)))
+
+
+def test_roles_files_round_trip(tmp_path: Path) -> None:
+    rig = RIGS["vroid"]
+    roles = find_roles(rig.names, rig.parents, rig.heads)
+    save_roles(tmp_path / "vroid.json", roles, rig.names)
+    assert load_roles(tmp_path / "vroid.json", rig.names).bones == roles.bones
+    assert [p.name for p in tmp_path.iterdir()] == ["vroid.json"]
+
+
+def test_a_bare_table_of_some_roles_is_a_roles_file_too(tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text(json.dumps({"Hips": "b", "Head": None}), encoding="utf-8")
+    roles = load_roles(tmp_path / "r.json", ["a", "b"])
+    assert roles.bones["Hips"] == 1
+    assert sum(j is not None for j in roles.bones.values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "cannot be read"),
+        ("[1, 2]", "expected"),
+        ('{"roles": {"Hip": "a"}}', "no role is called 'Hip'"),
+        ('{"roles": {"Hips": "c"}}', "no such bone; it has a, b"),
+        ('{"roles": {"Hips": "a", "Head": "a"}}', "two roles"),
+        ('{"roles": {"Hips": 7}}', "name or null, got 7"),
+        ('{"roles": {"Hips": ["a"]}}', "name or null"),
+    ],
+)
+def test_wrong_roles_files_say_what_is_wrong(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "r.json").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=words):
+        load_roles(tmp_path / "r.json", ["a", "b"])
+
+
+def test_a_missing_roles_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"none\.json"):
+        load_roles(tmp_path / "none.json", ["a"])
+
+
+def test_mirroring_twice_gives_the_same_roles() -> None:
+    rig = RIGS["mixamo"]
+    roles = find_roles(rig.names, rig.parents, rig.heads)
+    assert mirrored(roles).bones["LeftHand"] == roles.bones["RightHand"]
+    assert mirrored(mirrored(roles)).bones == roles.bones
+
+
+@pytest.mark.parametrize(("names", "least"), [("true", 0.99), ("random", 0.95), ("swapped", 0.99)])
+def test_motion_capture_files_are_understood(mocap: Path, names: str, least: float) -> None:
+    table = score_truth(mocap, names, files_each=2)
+    assert table
+    assert all(row.understood == row.files for row in table)
+    assert sum(row.right for row in table) >= least * sum(row.count for row in table)
+    assert right_roles(table) >= least
+    if names == "swapped":
+        assert all(row.reported == row.files for row in table)
