@@ -12,7 +12,7 @@ import bpy
 from ...ik.network import Network
 from ...motion.pose_set import PoseSet
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 """The extension's own folder: read only, replaced on every upgrade."""
 
 SHIPPED_DATA = ROOT / "training_data" / "training_data.npz"
