@@ -148,7 +148,7 @@ def test_scale_keys_of_one_do_not_slow_an_action_down(demo: Any) -> None:
     curve = actions.new_curve(action, slot, 'pose.bones["Head"].scale', 1, "Head")
     for value, words in ((1.0, ()), (1.5, ("it scales bones",))):
         curve.keyframe_points.clear()
-        actions.key(curve, np.array([1.0]), np.array([value]))
+        wing("blender.host.keyframes").write_curve(curve, np.array([1.0]), np.array([value]))
         work = data.extract(bpy.context.scene, demo, [action])
         while True:
             try:

@@ -13,7 +13,7 @@ from ...core.reference_rig import reference, rest_orientation
 from ...core.skeleton import Skeleton
 from ...motion.pose_set import PoseSet
 from ..host import actions as blender_actions
-from ..host import armature
+from ..host import armature, keyframes
 from .extract import FPS_KEY
 
 NAME = "Neural IK Demo"
@@ -147,12 +147,7 @@ def _action(rig: bpy.types.Object, skeleton: Skeleton, poses: PoseSet, clip: int
     )
     root = skeleton.rest_arm[0]
     locations = (poses.root_pos[rows] - root[:3, 3]) @ root[:3, :3]
-    for j, name in enumerate(skeleton.names):
-        path = f'pose.bones["{bpy.utils.escape_identifier(name)}"].'
-        for component in range(4):
-            curve = blender_actions.new_curve(action, slot, path + "rotation_quaternion", component, name)
-            blender_actions.key(curve, frames, quaternions[:, j, component])
-        for component in range(3 if j == 0 else 0):
-            curve = blender_actions.new_curve(action, slot, path + "location", component, name)
-            blender_actions.key(curve, frames, locations[:, component])
+    channels = {(name, "rotation_quaternion"): quaternions[:, j] for j, name in enumerate(skeleton.names)}
+    channels[skeleton.names[0], "location"] = locations
+    keyframes.write_bones(action, slot, frames, channels)
     return action, slot

@@ -18,7 +18,7 @@ from ...motion import pose_set
 from ...motion.pose_set import PoseSet
 from ...rigs import retarget
 from ..host import actions as blender_actions
-from ..host import armature, rig_checks, runtime
+from ..host import armature, keyframes, rig_checks, runtime
 from ..host.jobs import Progress
 from ..host.rig import SAME, Rig, read
 from .extract import FPS_KEY
@@ -171,12 +171,9 @@ def write(ob: bpy.types.Object, rig: Rig, poses: PoseSet) -> tuple[bpy.types.Act
     action.use_fake_user = True
     action[FPS_KEY] = float(poses.clip_fps[0])
     frames = np.arange(1, poses.frames + 1)
-    for (bone, channel), values in runtime.channels(ob, rig, poses.rot, poses.root_pos).items():
-        name = rig.bones[bone]
-        path = f'pose.bones["{bpy.utils.escape_identifier(name)}"].{channel}'
-        for component in range(values.shape[1]):
-            curve = blender_actions.new_curve(action, slot, path, component, name)
-            blender_actions.key(curve, frames[: len(values)], values[:, component])
+    channels = runtime.channels(ob, rig, poses.rot, poses.root_pos)
+    named = {(rig.bones[bone], channel): values for (bone, channel), values in channels.items()}
+    keyframes.write_bones(action, slot, frames, named)
     return action, slot
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any  # an Action has other attributes in other Blenders, and no stub knows them all
 
 import bpy
-import numpy as np
 
 SLOTTED = bpy.app.version >= (4, 4, 0)
 
@@ -61,14 +60,6 @@ def new_curve(action: Any, slot: Any, path: str, index: int, group: str) -> bpy.
     curve = bag.fcurves.new(path, index=index)
     curve.group = bag.groups.get(group) or bag.groups.new(group)
     return curve
-
-
-def key(curve: bpy.types.FCurve, frames: np.ndarray, values: np.ndarray) -> None:
-    """A linear key on each of ``frames`` (F), with ``values`` (F), in a curve that has none."""
-    curve.keyframe_points.add(len(frames))
-    curve.keyframe_points.foreach_set("co", np.stack([frames, values], axis=1).astype(np.float32).ravel())
-    curve.keyframe_points.foreach_set("interpolation", np.ones(len(frames), np.uint8))  # LINEAR
-    curve.update()
 
 
 def assign(data: bpy.types.AnimData, action: bpy.types.Action | None, slot: Any) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core import rotations
 from ..host import actions as blender_actions
-from ..host import control_rigs, rig_checks, runtime
+from ..host import control_rigs, keyframes, rig_checks, runtime
 from ..host.control_rigs import ControlRig
 from ..host.jobs import Progress
 from ..host.rig import Rig
@@ -64,7 +64,7 @@ def key(context: bpy.types.Context, ob: bpy.types.Object, rig: Rig, mask: np.nda
         for channel in channels:
             if channel == "location" and rig.connected[bone]:
                 continue
-            if there is not None and f'pose.bones["{bpy.utils.escape_identifier(pb.name)}"].{channel}' not in there:
+            if there is not None and keyframes.bone_path(pb.name, channel) not in there:
                 continue
             done += bool(pb.keyframe_insert(channel, group=pb.name, options=options))
     for name in rig.switches if done and isinstance(rig, ControlRig) else ():
@@ -212,48 +212,21 @@ def _write(ob: Any, live: Live, frames: np.ndarray, rows: np.ndarray, places: np
         if settings_of(bpy.data.collections[live.collection]).selected_only
         else None
     )
-    rooted = control_rigs.with_place(live.rig)
+    located = control_rigs.with_place(live.rig)
+    channels = {}
     for bone in _chosen(live.rig, mask):
         name, mode = live.rig.bones[bone], live.rig.modes[bone]
-        values = runtime.in_mode(rotations.continuous_quaternions(rows[:, bone : bone + 1])[:, 0], mode)
-        path = f'pose.bones["{bpy.utils.escape_identifier(name)}"].'
-        _replace(action, slot, path + runtime.rotation_channel(mode), values, frames, name)
-        if bone in rooted:
-            _replace(action, slot, path + "location", places[:, bone], frames, name)
+        turns = rotations.continuous_quaternions(rows[:, bone : bone + 1])[:, 0]
+        channels[name, runtime.rotation_channel(mode)] = runtime.in_mode(turns, mode)
+        if bone in located:
+            channels[name, "location"] = places[:, bone]
     for name in live.rig.switches if isinstance(live.rig, ControlRig) else ():
-        path = f'pose.bones["{bpy.utils.escape_identifier(name)}"]["{control_rigs.SWITCH}"]'
-        _replace(action, slot, path, np.ones((len(frames), 1)), frames, name)
+        channels[name, f'["{control_rigs.SWITCH}"]'] = np.ones((len(frames), 1))
+    keyframes.write_bones(action, slot, frames, channels)
     if into == "NLA":
         _as_track(data, old, action, slot)
     else:
         blender_actions.assign(data, action, slot)
-
-
-def _replace(action: Any, slot: Any, path: str, values: np.ndarray, frames: np.ndarray, group: str) -> None:
-    """Keys (F, n) in place of those there are between the first and the last frame; others stay."""
-    there = {c.array_index: c for c in blender_actions.curves(action, slot) if c.data_path == path}
-    for component in range(values.shape[1]):
-        curve: Any = there.get(component)
-        kept = np.zeros((0, 2), np.float32)
-        modes = np.zeros(0, np.uint8)
-        if curve is None:
-            curve = blender_actions.new_curve(action, slot, path, component, group)
-        elif len(curve.keyframe_points):
-            points = curve.keyframe_points
-            old, modes = np.empty((len(points), 2), np.float32), np.empty(len(points), np.uint8)
-            points.foreach_get("co", old.reshape(-1))
-            points.foreach_get("interpolation", modes)
-            outside = (old[:, 0] < frames[0] - 1e-3) | (old[:, 0] > frames[-1] + 1e-3)
-            kept, modes = old[outside], modes[outside]
-        new = np.stack([frames, values[:, component]], axis=1).astype(np.float32)
-        every = np.concatenate([kept, new])
-        kinds = np.concatenate([modes, np.ones(len(frames), np.uint8)])  # 1: LINEAR
-        order = np.argsort(every[:, 0], kind="stable")
-        curve.keyframe_points.clear()
-        curve.keyframe_points.add(len(every))
-        curve.keyframe_points.foreach_set("co", np.ascontiguousarray(every[order]).ravel())
-        curve.keyframe_points.foreach_set("interpolation", np.ascontiguousarray(kinds[order]))
-        curve.update()
 
 
 def _as_track(data: Any, old: Any, action: Any, slot: Any) -> None:

@@ -34,7 +34,7 @@ from ...live.server import PORT, Server, is_loopback
 from ...live.trainee import LEARNING, NEW, SOLVING, Settings, Trainee
 from ..data import extract
 from ..host import actions as blender_actions
-from ..host import jobs, memory, rig, rig_checks, runtime
+from ..host import jobs, keyframes, memory, rig, rig_checks, runtime
 from ..host.jobs import Progress
 from ..host.rig import Rig
 from ..posing import live_ik
@@ -715,20 +715,14 @@ def stop_recording(play: bool = True) -> str:
     action, slot = blender_actions.new(f"{ob.name} Live", ob.name)
     action.use_fake_user = True
     action[extract.FPS_KEY] = float(noted.fps)
+    channels = {}
     for i, pb in enumerate(ob.pose.bones):
-        path = f'pose.bones["{bpy.utils.escape_identifier(pb.name)}"].'
         for channel in (runtime.rotation_channel(pb.rotation_mode), "location"):
             size = runtime.CHANNELS[channel]
             values = np.array([noted.frames[f][channel].reshape(-1, size)[i] for f in frames.tolist()])
-            if channel == "location" and not np.any(values):
-                continue
-            for component in range(size):
-                curve: Any = blender_actions.new_curve(action, slot, path + channel, component, pb.name)
-                curve.keyframe_points.add(len(frames))
-                both = np.stack([frames, values[:, component]], axis=1).astype(np.float32)
-                curve.keyframe_points.foreach_set("co", both.ravel())
-                curve.keyframe_points.foreach_set("interpolation", np.ones(len(frames), np.uint8))  # LINEAR
-                curve.update()
+            if channel != "location" or np.any(values):
+                channels[pb.name, channel] = values
+    keyframes.write_bones(action, slot, frames, channels)
     if play:
         moved = ob.animation_data or ob.animation_data_create()
         if moved.action is not None:
