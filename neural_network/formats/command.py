@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command ``import``: its arguments and its report. It passes lines to ``say``; the program prints them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from ..core.files import keep_apart
+from ..core.messages import Say
+from ..rigs.roles import read_table
+from . import importing
+
+UNITS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "dm": 0.1, "in": 0.0254, "inch": 0.0254, "ft": 0.3048}
+"""[m] length of one unit, by name."""
+NAME_WIDTH = 28  # characters of a file name in the table
+MOST_WARNINGS = 40  # warnings listed in the summary
+
+
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
+    """Add ``import`` to the command line; lines of output go to ``say``."""
+    parser = commands.add_parser(
+        "import",
+        help="convert motion files, or folders of them, to training data",
+        description="Read BVH and ASF/AMC files, clean them and write training data. Unreadable files are reported and "
+        "skipped; an interrupted run continues where it stopped.",
+        epilog="Several skeletons in one call give one file each, DATA-CLIP.npz, named after its first clip. "
+        "Exit code 0: data was written; 2: bad input, or no file contained a clip; 130: stopped by Ctrl-C.",
+    )
+    parser.add_argument("paths", nargs="*", type=Path, metavar="FILE|FOLDER", help="folders are searched recursively")
+    parser.add_argument("-o", "--output", type=Path, default=Path("data.npz"), metavar="DATA.npz", help="(%(default)s)")
+    parser.add_argument(
+        "--rig",
+        choices=importing.RIGS,
+        default="own",
+        help="own: keep each file's skeleton; reference: retarget to the built-in rig (%(default)s)",
+    )
+    parser.add_argument("--fps", type=float, help="resample to this frame rate (default: the rate of each file)")
+    parser.add_argument(
+        "--skip", type=int, default=0, metavar="N", help="drop the first N frames of every file (%(default)s)"
+    )
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="number of worker processes (%(default)s)")
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="ROWS.json",
+        help="write one JSON object per file, one a line, to ROWS.json, or to standard output if no name is given",
+    )
+    parser.add_argument(
+        "--source-fps", type=float, metavar="FPS", help="assume this frame rate instead of the one in the files"
+    )
+    parser.add_argument("--up", choices=("Y", "Z", "y", "z"), help="vertical axis of the files (default: detected)")
+    parser.add_argument(
+        "--unit",
+        type=_unit,
+        metavar="M",
+        help="length of one file unit: metres, or m, cm, mm, in or ft (default: detected)",
+    )
+    parser.add_argument(
+        "--low-pass",
+        type=float,
+        metavar="HZ",
+        help="cut-off of a fourth-order zero-phase Butterworth filter; 6 to 10 is usual, but softens foot strikes "
+        "(default: off)",
+    )
+    parser.add_argument(
+        "--roles",
+        type=Path,
+        metavar="FILE",
+        help='JSON file that gives bones their roles, {"Hips": "pelvis", ...} (default: detected)',
+    )
+    parser.add_argument(
+        "--strip-prefix", action="store_true", help='remove prefixes such as "mixamorig:" from bone names'
+    )
+    parser.add_argument("--mirror", action="store_true", help="add a mirrored copy of every clip")
+    parser.add_argument("--raw", action="store_true", help="do not clean: keep T-poses, jumps and frozen frames")
+    parser.set_defaults(run=lambda args: run_import(args, say))
+
+
+def run_import(args: argparse.Namespace, say: Say) -> int:
+    """Import the files and report each; returns 0. Raises ValueError or OSError for bad input."""
+    paths: list[Path] = list(args.paths)
+    to_stdout, rows_path = args.json == "-", None
+    if args.json is not None and not to_stdout:
+        rows_path = Path(args.json)
+        if rows_path.is_dir() or not paths:  # "--json FOLDER": the folder is input, the rows go to standard output
+            paths.insert(0, rows_path)
+            to_stdout, rows_path = True, None
+    if not paths:
+        raise ValueError("import: expected at least one file or folder of motion")
+    if args.jobs < 1:
+        raise ValueError(f"jobs: expected 1 or more, got {args.jobs}")
+    if args.output.is_dir() or args.output.suffix.lower() != ".npz":
+        raise ValueError(f"output: expected a file name that ends in .npz, got {args.output}")
+    options = _options(args)
+    importing.check(options)
+    files = importing.find_files(paths)
+    others = importing.passed_over(paths)
+    inputs = {str(path): path for path in (*files, *others)} | {"--roles": args.roles}
+    keep_apart(inputs, {"output": args.output, "--json": rows_path})
+    report = partial(say, error=to_stdout)  # the table stands beside JSON rows on standard output, not among them
+    with ExitStack() as opened:
+        write_row: Callable[[str], object] | None = say if to_stdout else None
+        if rows_path is not None:
+            rows_path.parent.mkdir(parents=True, exist_ok=True)
+            stream = opened.enter_context(open(rows_path, "w", encoding="utf-8", newline="\n", buffering=1))
+            write_row = lambda row: stream.write(row + "\n")  # noqa: E731 - each line is flushed (buffering=1)
+        if others:
+            kinds = ", ".join(sorted({path.suffix.lower() for path in others}))
+            report(f"{len(others)} files of other kinds ({kinds}) are skipped: import them in Blender")
+        report(f"{len(files)} files, {options.rig} rig, to {args.output}")
+        events = importing.run(files, args.output, options, args.jobs)
+        report_events(events, len(files), report, write_row)
+    return 0
+
+
+def _options(args: argparse.Namespace) -> importing.Options:
+    return importing.Options(
+        rig=args.rig,
+        fps=args.fps,
+        skip=args.skip,
+        source_fps=args.source_fps,
+        up_axis=args.up.upper() if args.up else None,
+        unit=args.unit,
+        roles=tuple(sorted(read_table(args.roles).items())) if args.roles else (),
+        low_pass=args.low_pass,
+        strip_prefix=args.strip_prefix,
+        mirror=args.mirror,
+        clean=not args.raw,
+    )
+
+
+def report_events(
+    events: Iterable[importing.Progress | importing.Written],
+    files: int,
+    report: Callable[[str], object],
+    write_row: Callable[[str], object] | None,
+) -> list[importing.Written]:
+    """Consume the ``events`` of an import of ``files`` files: report a line for each and a summary; returns what was written.
+
+    ``write_row``, where given, receives one JSON object per file. The summary is reported even where an exception ends the
+    import.
+    """
+    done: list[importing.Row] = []
+    written: list[importing.Written] = []
+    cached = 0
+    report(f"{'':9} {'file':{NAME_WIDTH}} joints frames   fps   used      s     m    m/s  notes")
+    try:
+        for event in events:
+            if isinstance(event, importing.Written):
+                written.append(event)
+                continue
+            done.append(event.row)
+            cached += event.again
+            report(f"{event.done:4}/{files:<4} {_row_line(event.row)}")
+            if write_row is not None:
+                write_row(json.dumps(_row_json(event.row)))
+    finally:
+        if done:
+            for line in _summary(done, cached, files):
+                report(line)
+    for file in written:
+        report(f"{file.path}: {file.clips} clips, {file.frames} frames, {file.joints} bones")
+        if file.outvoted:
+            report(f"  {file.outvoted} clips use the up axis of the other files with this skeleton, not their own")
+    if len(written) > 1:
+        report(f"{len(written)} skeletons, so one file each; --rig reference retargets people to one rig")
+    return written
+
+
+def _row_line(row: importing.Row) -> str:
+    name = Path(row.path).name
+    name = name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 3] + "..."
+    if not row.read:
+        return f"{name:{NAME_WIDTH}} refused: {row.reason}"
+    counts = (
+        (row.t_poses, "T-pose"),
+        (row.teleports, "teleports"),
+        (row.glitches, "glitch"),
+        (row.frozen, "frozen"),
+        (row.repaired, "NaN"),
+        (len(row.warnings), "warnings"),
+    )
+    notes = row.reason or ", ".join(f"{count} {what}" for count, what in counts if count)
+    return (
+        f"{name:{NAME_WIDTH}} {row.joints:6} {row.frames:6} {row.fps:5.4g} {row.kept:6} {row.seconds:6.1f} "
+        f"{row.height:5.2f} {row.speed:6.2f}  {notes}"
+    )
+
+
+def _row_json(row: importing.Row) -> dict[str, object]:
+    return {"path": row.path, "status": "read" if row.read else "refused", **asdict(row)}
+
+
+def _summary(rows: list[importing.Row], cached: int, files: int) -> list[str]:
+    """Lines that say how many of ``files`` files were read, and what was removed from them and why."""
+    read = [row for row in rows if row.read]
+    used, kept = sum(row.frames for row in read), sum(row.kept for row in read)
+    lines = ["", f"read {len(read)} of {len(rows)} files, kept {kept} of {used} frames"]
+    if len(rows) < files:
+        lines.append(f"stopped before {files - len(rows)} files; run the same command again to continue")
+    if cached:
+        lines.append(f"{cached} of them were ready from an earlier run")
+    for what, count in (
+        ("T-pose frames removed", sum(row.t_poses for row in read)),
+        ("jumps of the whole body, at which the clip was cut or repaired", sum(row.teleports for row in read)),
+        ("glitch frames between jumps removed", sum(row.glitches for row in read)),
+        ("frozen frames at the start or end removed", sum(row.frozen for row in read)),
+        ("frames with missing numbers filled in or removed", sum(row.repaired for row in read)),
+    ):
+        if count:
+            lines.append(f"  {count} {what}")
+    for row in rows:
+        if row.reason:
+            lines.append(f"  {Path(row.path).name}: {row.reason}")
+    warnings = [warning for row in read for warning in row.warnings]
+    lines += [f"  {warning}" for warning in warnings[:MOST_WARNINGS]]
+    if len(warnings) > MOST_WARNINGS:
+        lines.append(f"  and {len(warnings) - MOST_WARNINGS} more warnings (--json lists all of them)")
+    return lines
+
+
+def _unit(text: str) -> float:
+    """[m] length of one file unit, from its name or a number; argparse.ArgumentTypeError for anything else."""
+    try:
+        value = UNITS.get(text.lower()) or float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(
+            f"expected metres in one file unit, or one of {', '.join(UNITS)}, got {text!r}"
+        )
+    return value

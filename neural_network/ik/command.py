@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The commands ``test``, ``solve`` and ``bench``: their arguments and reports. They pass lines to ``say``; the program prints them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.files import keep_apart, write_whole
+from ..core.messages import Say
+from ..motion import pose_set, splits
+from ..motion.pose_set import PoseSet
+from . import bench, network, quality, report, targets_file
+from .context import prepare
+from .goals import Goals
+from .network import Network
+from .solver import STEPS, Solution, Solver
+
+SHIPPED = Path(__file__).resolve().parents[2] / "training_data"
+DATA, WEIGHTS = SHIPPED / "training_data.npz", SHIPPED / "weights" / "best.npy"
+MOST_STEPS = 1000
+
+
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
+    """Add ``test``, ``solve`` and ``bench`` to the command line; lines of output go to ``say``."""
+    _add_test(commands, say)
+    _add_solve(commands, say)
+    _add_bench(commands, say)
+
+
+# ---------------------------------------------------------------- test
+
+
+def _add_test(commands: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
+    parser = commands.add_parser(
+        "test",
+        help="run the quality tests on trained weights and show their card",
+        description="Score weights on the frames of the data that they were not trained on: of clips used in training, the "
+        "test part; of all other clips, every frame. Nothing is trained or changed.",
+        epilog="Exit code 0: every test passes; 1: a test fails; 2: bad input, or no unseen frames to test on.",
+    )
+    parser.add_argument("--weights", type=Path, default=WEIGHTS, metavar="BEST.npy", help="(%(default)s)")
+    parser.add_argument("--data", type=Path, default=DATA, metavar="DATA.npz", help="(%(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    parser.add_argument("--report", type=Path, metavar="FILE.html", help="write a report with pictures")
+    parser.set_defaults(run=lambda args: run_test(args, say))
+
+
+def run_test(args: argparse.Namespace, say: Say) -> int:
+    """Run the quality tests, show the card, write JSON and report if asked for; returns 0 if every test passes, else 1.
+
+    Raises ValueError or OSError for bad input.
+    """
+    keep_apart({"--weights": args.weights, "--data": args.data}, {"--json": args.json, "--report": args.report})
+    if args.report is not None:
+        report.check()
+    net, poses = network.load(args.weights), pose_set.load(args.data)
+    solver = Solver(net, poses.skeleton)
+    net = solver.net
+    if solver.warning:
+        say(f"note: {solver.warning}", error=True)
+    parts = quality.parts_for(net, poses)
+    samples = prepare(poses)
+    say(f"{args.weights.name} on {args.data.name}: {poses.frames} frames, {int(np.sum(parts == splits.TEST))} unseen")
+    card = quality.figures([quality.measure(net, poses, parts, samples)], poses, _split_name(net, poses, parts))
+    card["train"] = {
+        "seconds": None,  # weights hold no times, so that the same training gives the same bytes
+        "cpu_seconds": None,
+        "epochs": net.meta.get("epochs"),
+        "best_epoch": net.meta.get("best_epoch"),
+        "samples_per_second": None,
+    }
+    for line in quality.text(card):
+        say(line)
+    if args.json is not None:
+        write_whole(args.json, (json.dumps(_finite(card), indent=1, allow_nan=False) + "\n").encode())
+    if args.report is not None:
+        write_whole(args.report, report.html(net, poses, samples, card, ()).encode())
+    return 0 if all(test["passed"] for test in card["tests"]) else 1
+
+
+def _split_name(net: Network, poses: PoseSet, parts: np.ndarray) -> str:
+    """Name of the split that the test frames come from: that of the training, or clips the weights have not seen, or both."""
+    data = net.meta.get("data", {})
+    known = {clip["hash"] for clip in data.get("clips", [])}
+    trained = [poses.clip_hash(int(c)) in known for c in np.unique(poses.clip[parts == splits.TEST])]
+    if not any(trained):
+        return "unseen clips"
+    kind = str(data.get("split"))
+    return kind if all(trained) or kind == "frame" else f"{kind} and unseen clips"
+
+
+def _finite(value: Any) -> Any:
+    """A JSON value with NaN and infinity, which JSON does not have, replaced by null."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, np.generic):
+        return _finite(value.item())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# ---------------------------------------------------------------- solve
+
+
+def _add_solve(commands: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
+    parser = commands.add_parser(
+        "solve",
+        help="solve a file of targets and write a file of poses",
+        description="Solve many poses at once. IN.npz: positions (N,E,3) [m, armature space] in the order of the weights' "
+        "effectors, root_pos (N,3), root_rot (N,3) [rad, rot_local of the Hips], and optionally rotations (N,E,3) [rad, of "
+        "the effectors in armature space relative to their rest], weights and orientation_weights (N,E), normals (N,E,3), "
+        "phase, task, ground (N), grounded, desired (N,feet). OUT.npz: rot (N,J,3) [rad, rot_local], root_pos (N,3), "
+        "effector_error (N,E) [m].",
+        epilog="Exit code 0: written; 2: bad input. Targets out of reach are not an error: see effector_error.",
+    )
+    parser.add_argument("--weights", type=Path, default=WEIGHTS, metavar="BEST.npy", help="(%(default)s)")
+    parser.add_argument("--targets", type=Path, required=True, metavar="IN.npz")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.npz")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=STEPS,
+        metavar="N",
+        help="refinement steps after the network; 0 uses the network alone (%(default)s)",
+    )
+    parser.add_argument("--limits", action="store_true", help="keep every joint inside its limits")
+    parser.add_argument(
+        "--free-root", action="store_true", help="let the Hips move; the given root is only a starting point"
+    )
+    parser.set_defaults(run=lambda args: run_solve(args, say))
+
+
+def run_solve(args: argparse.Namespace, say: Say) -> int:
+    """Solve every row of the targets file and write the poses; returns 0. Raises ValueError or OSError for bad input."""
+    if not 0 <= args.steps <= MOST_STEPS:
+        raise ValueError(f"steps: expected 0 to {MOST_STEPS}, got {args.steps}")
+    if args.output.is_dir():
+        raise ValueError(f"output: expected a file name, got the folder {args.output}")
+    keep_apart({"the targets": args.targets, "--weights": args.weights}, {"output": args.output})
+    solver = Solver.load(args.weights)
+    goals, ignored = targets_file.load(args.targets, solver.skeleton)
+    if ignored:
+        say(f"note: {args.targets.name}: not used: {', '.join(ignored)}", error=True)
+    solution = solver.solve_batch(goals, args.steps, args.limits, True if args.free_root else None)
+    targets_file.save(args.output, solution, solver.skeleton)
+    for line, error in _solve_summary(goals, solution, solver.skeleton.leg_length):
+        say(line if error else f"{args.output}: {line}", error=error)
+    return 0
+
+
+def _solve_summary(goals: Goals, solution: Solution, leg_length: float) -> list[tuple[str, bool]]:
+    """Lines that say how near to their targets (within which ``leg_length`` [m] is far) the effectors came; True for warnings."""
+    errors = solution.error if goals.weights is None else solution.error[goals.weights > 0]
+    text = "no targets"
+    lines = []
+    if errors.size:
+        text = f"mean {errors.mean() * 1000:.3g} mm, p95 {np.percentile(errors, 95) * 1000:.3g} mm"
+        if np.median(errors) > leg_length:
+            note = "note: most targets are more than a leg length out of reach; are they metres, in armature space?"
+            lines.append((note, True))
+    reached = solution.reached.all(axis=1).mean() * 100
+    lines.append(
+        (
+            f"{len(solution.error)} poses in {solution.seconds:.2f} s, {solution.steps} steps; "
+            f"effector error {text}, {reached:.1f} % with all targets within 1 mm",
+            False,
+        )
+    )
+    return lines
+
+
+# ---------------------------------------------------------------- bench
+
+
+def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
+    parser = commands.add_parser(
+        "bench",
+        help="measure how fast training and solving are on this machine",
+        description="Medians of many repetitions, in CPU time on one thread, or in wall time if OPENBLAS_NUM_THREADS asks for "
+        "more. Run it on an idle machine: the nearer the best repetition is to the median, the less disturbed it was.",
+    )
+    parser.add_argument(
+        "--weights",
+        type=Path,
+        metavar="BEST.npy",
+        help="(the shipped weights; an untrained network if they are missing)",
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="DATA.npz", help="(the shipped data; random poses if the rig is another)"
+    )
+    parser.add_argument("--seconds", type=float, default=bench.SECONDS, help="minimum time for each row (%(default)s)")
+    parser.add_argument(
+        "--epoch",
+        type=int,
+        default=bench.EPOCH,
+        metavar="N",
+        help="poses in the timed epoch; the figure is scaled to 50,000 (%(default)s)",
+    )
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="write JSON to FILE, or to standard output if no name is given",
+    )
+    parser.set_defaults(run=lambda args: run_bench(args, say))
+
+
+def run_bench(args: argparse.Namespace, say: Say) -> int:
+    """Measure, with a line for each row, and write JSON if asked for; returns 0. Raises ValueError or OSError for bad input."""
+    if not 0 < args.seconds <= 600:
+        raise ValueError(f"seconds: expected a number above 0 and up to 600, got {args.seconds:g}")
+    if not 1 <= args.epoch <= 10_000_000:
+        raise ValueError(f"epoch: expected 1 to 10,000,000 poses, got {args.epoch}")
+    to_stdout = args.json == "-"
+    if args.json is not None and not to_stdout:
+        keep_apart({"--weights": args.weights, "--data": args.data}, {"--json": Path(args.json)})
+    table = partial(say, error=to_stdout)  # the table stands beside JSON on standard output, not in front of it
+    weights = args.weights or (WEIGHTS if WEIGHTS.exists() else None)
+    net = None if weights is None else network.load(weights)
+    poses = _bench_poses(args.data, net)
+    machine = bench.machine()
+    load = "" if machine["load"] is None else f", load {machine['load']:g}"
+    table(f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}{load}")
+    table(
+        f"Python {machine['python']}, NumPy {machine['numpy']}, {machine['blas']}, {machine['threads']} thread(s), "
+        f"{machine['clock']}"
+    )
+    table("untrained network (times do not depend on training)" if weights is None else str(weights))
+    table(f"\n{'':44}{'median':>12}{'best':>12}")
+    medians: dict[str, Any] = {}
+    best: dict[str, float] = {}
+    for row in bench.run(net, poses, args.seconds, args.epoch):
+        medians[row.name], best[row.name] = row.value, row.best
+        table(f"{row.name:44}{_digits(row.value):>12}{_digits(row.best):>12} {row.unit:8} {row.sentence}")
+    if args.json is not None:
+        found = json.dumps({**medians, "best": best, "machine": machine}, indent=1)
+        if to_stdout:
+            say(found)
+        else:
+            write_whole(args.json, f"{found}\n".encode())
+    return 0
+
+
+def _bench_poses(path: Path | None, net: Network | None) -> PoseSet | None:
+    """The poses to measure with: those of ``path``, or the shipped ones if they fit ``net``, or None for random ones."""
+    if path is not None:
+        return pose_set.load(path)
+    if not DATA.exists():
+        return None
+    shipped = pose_set.load(DATA)
+    return shipped if net is None or net.skeleton.fingerprint == shipped.skeleton.fingerprint else None
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
