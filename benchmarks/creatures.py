@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from neural_network.core import forward_kinematics as fk
-from neural_network.core import skeleton
+from neural_network.core import tree
 from neural_network.core.reference_rig import rest_orientation
 from neural_network.core.rotations import axis_angle_from_matrix, matrix_from_axis_angle
-from neural_network.core.skeleton import Skeleton
+from neural_network.core.skeleton import Skeleton, make
 from neural_network.motion import pose_set
 from neural_network.motion.pose_set import PoseSet
 from neural_network.rigs.creatures import controlled_bones, find_effectors
@@ -235,7 +235,7 @@ def body_of(creature: Creature) -> Skeleton:
         parents.append(bones.index(above))
     names = [creature.names[b] for b in bones]
     feet = [creature.names[f] for f in ends.feet if f in effectors]
-    return skeleton.make(
+    return make(
         names,
         np.array(parents),
         rest(creature)[bones],
@@ -253,7 +253,7 @@ def action(rig: Skeleton, name: str, seed: int) -> tuple[np.ndarray, np.ndarray]
     rng = np.random.default_rng([seed, *name.encode()])
     time = np.arange(round(SECONDS * FPS)) / FPS
     pace, swing = {"walk": (1.2, 0.3), "run": (2.2, 0.45), "shake": (3.0, 0.12)}.get(name, (0.5, 0.35))
-    depth = np.array([len(skeleton.chain(rig.parents, j)) for j in range(rig.count)])
+    depth = np.array([len(tree.chain(rig.parents, j)) for j in range(rig.count)])
     phase = rng.uniform(0, 2 * np.pi, rig.count)
     turn = np.zeros((len(time), rig.count, 3))
     for j in range(1, rig.count):

@@ -24,11 +24,14 @@ from pathlib import Path
 import numpy as np
 
 from neural_network.core.files import write_whole
-from neural_network.core.skeleton import Skeleton, limb
+from neural_network.core.skeleton import Skeleton
+from neural_network.core.tree import limb
 from neural_network.formats import bvh
-from neural_network.ik import context, network, quality, refinement, report, settings, training
+from neural_network.ik import batches, context, network, quality, refinement, report, settings
 from neural_network.ik.network import Network
 from neural_network.ik.quality import REFINE_STEPS, errors_of, predicted, refined_errors
+from neural_network.ik.task import adapted, balanced
+from neural_network.ik.task import fit as fit_network
 from neural_network.motion import cleaning, pose_set
 from neural_network.motion.pose_set import PoseSet
 from neural_network.motion.splits import TEST, TRAIN, UNUSED, VALIDATION
@@ -112,21 +115,20 @@ def with_validation(parts: np.ndarray) -> np.ndarray:
 def fit(
     poses: PoseSet, parts: np.ndarray, settings: settings.Training, start: Network | None = None, own: int | None = None
 ) -> tuple[Network, context.Samples]:
-    """The best network of one training, and the samples it was trained on; ``own`` as :func:`training.train` takes it."""
+    """The best network of one training, and the samples it was trained on; ``own`` as :class:`PoseTask` takes it."""
     samples, parts = context.prepare(poses), with_validation(parts)
     if start is not None and own is not None:
-        rows = training.balanced(np.flatnonzero(parts == TRAIN), own)
-        start = training.adapted(start, poses.skeleton, samples, rows, settings)
-    *_, last = training.train(poses.skeleton, samples, parts, settings, start=start, own=own)
-    return training.finish(poses.skeleton, samples, parts, settings, last.state, start), samples
+        rows = balanced(np.flatnonzero(parts == TRAIN), own)
+        start = adapted(start, poses.skeleton, samples, rows, settings)
+    return fit_network(poses.skeleton, samples, parts, settings, start, own), samples
 
 
 def error(net: Network, poses: PoseSet, samples: context.Samples, rows: np.ndarray) -> tuple[float, float]:
     """Mean effector error [mm] of the network alone and after three exact steps."""
     own, refined = [], []
     net = replace(net, skeleton=poses.skeleton)
-    for part in np.array_split(rows, max(1, len(rows) // training.CHUNK)):
-        targets, truth = training.asked(net.layout, poses.skeleton, samples, part)
+    for part in np.array_split(rows, max(1, len(rows) // batches.CHUNK)):
+        targets, truth = batches.asked(net.layout, poses.skeleton, samples, part)
         own.append(predicted(net, targets, truth).effector)
         refined.append(refined_errors(net, targets, truth).effector)
     return float(np.concatenate(own, 1).mean() * 1e3), float(np.concatenate(refined, 1).mean() * 1e3)
@@ -219,9 +221,9 @@ def error_through_reference(
 ) -> tuple[float, float]:
     """As :func:`error`, for a network that is asked as if the body were the reference rig."""
     body, found, refined = poses.skeleton, [], []
-    for part in np.array_split(rows, max(1, len(rows) // training.CHUNK)):
-        targets, truth = training.asked(net.layout, body, samples, part)
-        rot, _ = training.predict(net, for_reference(targets, body, net.skeleton))
+    for part in np.array_split(rows, max(1, len(rows) // batches.CHUNK)):
+        targets, truth = batches.asked(net.layout, body, samples, part)
+        rot, _ = batches.predict(net, for_reference(targets, body, net.skeleton))
         found.append(errors_of(body, rot, targets, truth).effector)
         better = refinement.refine(body, rot, refinement.Wish(targets.positions, targets.turned), REFINE_STEPS)
         refined.append(errors_of(body, better.rot, targets, truth).effector)
@@ -258,13 +260,13 @@ def another_body(
         held = np.isin(names, takes[fold::dealt])[own.clip]
         test, train = np.flatnonzero(held), np.flatnonzero(~held)
         foreign = np.arange(own.frames, both.frames)
-        adapted = training.adapted(general, alike, samples_both, foreign, settings)
+        standardised = adapted(general, alike, samples_both, foreign, settings)
         found: dict[str, tuple[float, float]] = {
             "0 own, as it is": error(general, own, samples, test),
             "0 own, asked as the reference": error_through_reference(
                 replace(general, skeleton=network.load(init).skeleton), own, samples, test
             ),
-            "0 own, inputs standardised anew": error(adapted, own, samples, test),
+            "0 own, inputs standardised anew": error(standardised, own, samples, test),
         }
         for count in (100, 500):
             few = np.full(own.frames, UNUSED, np.int8)

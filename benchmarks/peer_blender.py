@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from neural_network.core import rotations
-from neural_network.core.skeleton import Skeleton, chain
+from neural_network.core.skeleton import Skeleton
+from neural_network.core.tree import chain
 
 from .peer_solvers import ITERATIONS, Ask, Peer
 

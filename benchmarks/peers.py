@@ -27,13 +27,13 @@ from neural_network.core import forward_kinematics as fk
 from neural_network.core import rotations
 from neural_network.core.files import write_whole
 from neural_network.core.skeleton import Skeleton
-from neural_network.ik import context, network, refinement, single_pose, training
+from neural_network.ik import batches, context, network, refinement, single_pose, task
 from neural_network.ik.losses import limit_excess
 from neural_network.ik.network import Network
 from neural_network.ik.settings import Training
 from neural_network.ik.solver import STEPS, Goals, Solver
 from neural_network.motion import pose_set, splits
-from standalone_trainer import PRESETS
+from neural_network.ik.arguments import PRESETS
 
 from . import peer_blender, peer_solvers
 from .peer_solvers import Ask, Peer
@@ -165,8 +165,7 @@ def trained(
     if path.exists():
         return network.load(path)
     say(f"training {name}: {config.time_limit:g} CPU seconds")
-    *_, last = training.train(poses.skeleton, samples, parts, config)
-    net = training.finish(poses.skeleton, samples, parts, config, last.state)
+    net = task.fit(poses.skeleton, samples, parts, config)
     cache.mkdir(parents=True, exist_ok=True)
     network.save(path, net)
     return net
@@ -176,9 +175,9 @@ def network_poses(net: Network, samples: context.Samples, part: Part, orientatio
     """(N, J, 3) the network's poses after ``steps`` exact steps, which ask for orientations or not."""
     rig = net.skeleton
     out = []
-    for at in range(0, len(part.rows), training.CHUNK):
-        _, _, targets = training.true_batch(rig, samples, part.rows[at : at + training.CHUNK])
-        rot, _ = training.predict(net, targets)
+    for at in range(0, len(part.rows), batches.CHUNK):
+        _, _, targets = batches.true_batch(rig, samples, part.rows[at : at + batches.CHUNK])
+        rot, _ = batches.predict(net, targets)
         if steps:
             wish = refinement.Wish(targets.positions, targets.turned if orientations else None)
             rot = refinement.refine(rig, rot, wish, steps).rot
@@ -395,7 +394,7 @@ def entries(
     """Everybody who is to take part, in the order of the table."""
     rig = poses.skeleton
     rows = np.flatnonzero(parts == splits.TRAIN)
-    mean = training.mean_pose(samples, rows)
+    mean = batches.mean_pose(samples, rows)
     mean[0] = 0
     rest = np.zeros_like(mean)
     seen = "sees all inputs of its layout (target orientations, ground, phase and task too); its steps ask only for what is asked"

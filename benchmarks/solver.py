@@ -23,7 +23,7 @@ import numpy as np
 
 from neural_network.core import forward_kinematics as fk
 from neural_network.core import rotations
-from neural_network.ik import context, quality, refinement, training
+from neural_network.ik import augmentation, batches, context, quality, refinement, task
 from neural_network.ik.losses import Truth
 from neural_network.ik.network import Network
 from neural_network.ik.settings import Training
@@ -56,8 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def trained(**settings: object) -> Network:
         config = replace(Training(epochs=1_000_000, time_limit=args.time_limit), **settings)  # type: ignore[arg-type]
-        *_, last = training.train(poses.skeleton, samples, parts, config)
-        return training.finish(poses.skeleton, samples, parts, config, last.state)
+        return task.fit(poses.skeleton, samples, parts, config)
 
     net = trained()
     exactness(net, samples, rows)
@@ -82,8 +81,8 @@ def exactness(net: Network, samples: context.Samples, rows: np.ndarray) -> None:
         for steps in STEPS:
             errors, outside = [], []
             for part in quality.chunks(rows):
-                targets, truth = training.asked(net.layout, net.skeleton, samples, part)
-                rot, _ = training.predict(net, targets)
+                targets, truth = batches.asked(net.layout, net.skeleton, samples, part)
+                rot, _ = batches.predict(net, targets)
                 wish = refinement.Wish(targets.positions, targets.turned if orientations else None)
                 done = refinement.refine(net.skeleton, rot, wish, steps, limits=limits)
                 errors.append(quality.errors_of(net.skeleton, done.rot, targets, truth))
@@ -109,8 +108,8 @@ def tracking(net: Network, poses: pose_set.PoseSet, samples: context.Samples, ro
         return
     early, late, ours, theirs, jerk, their_jerk = [], [], [], [], [], []
     for track in tracks:
-        targets, truth = training.asked(net.layout, net.skeleton, samples, track)
-        rot, _ = training.predict(net, targets)
+        targets, truth = batches.asked(net.layout, net.skeleton, samples, track)
+        rot, _ = batches.predict(net, targets)
         done = refinement.refine(net.skeleton, rot, refinement.Wish(targets.positions, targets.turned), 3)
         joints = quality.errors_of(net.skeleton, done.rot, targets, truth).joints
         early.append(joints[8:13].mean())
@@ -165,7 +164,7 @@ def bodies(plain: Network, general: Network, samples: context.Samples, rows: np.
     """Unseen proportions: a network that knows one body, and one trained on many with their lengths as inputs."""
     rig = plain.skeleton
     rng = np.random.default_rng(SEED)
-    bodies_ = training.random_proportions(rig, SPREAD, BODIES, rng)
+    bodies_ = augmentation.random_proportions(rig, SPREAD, BODIES, rng)
     print(f"\nOther bodies: {BODIES} never seen, trunk, arms and legs +-15 %, single bones +-7.5 % more (mm)")
     print(f"{'':40}{'network alone':>15}{'+ 3 steps':>12}{'MPJPE then':>12}")
     picked = rows[:: max(1, len(rows) // 200)]
@@ -173,13 +172,13 @@ def bodies(plain: Network, general: Network, samples: context.Samples, rows: np.
         alone, after, joints = [], [], []
         for b in range(BODIES):
             offsets = np.repeat(bodies_[:, :, b : b + 1], len(picked), axis=2)
-            posed, _, _ = training.true_batch(rig, samples, picked)
+            posed, _, _ = batches.true_batch(rig, samples, picked)
             turns = rotations.matrix_components(posed)
             turned, heads = fk.forward_matrices(rig, turns, offsets)
             stands = (samples.low, samples.grounded, samples.desired, samples.phase, samples.task)
             targets = context.targets_of(rig, turned, heads, *(a[picked] for a in stands))
             targets = replace(targets, lengths=context.limb_lengths(rig, offsets))
-            rot, _ = training.predict(net, targets)
+            rot, _ = batches.predict(net, targets)
             bones = np.array(rig.effectors)
             for steps, into in ((0, alone), (3, after)):
                 done = refinement.refine(

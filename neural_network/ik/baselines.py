@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The plain answers that a learned one must beat: each maps targets to a pose, from the same training frames.
 
-Poses come as core rotations (3, J, N), the Hips as given. Nothing here is trained but the ridge regression.
+Poses are core rotations (3, J, N), with the Hips as given unless a layout leaves them free. Only the ridge regression is fitted.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import numpy as np
 
 from ..core import rotations
 from ..core.skeleton import Skeleton
-from . import refinement, training
-from .context import LAYOUTS, Samples, Targets, features
+from . import batches, refinement
+from .context import LAYOUTS, Layout, Samples, Targets, features
 
-CLASSICAL_STEPS = 50
-RIDGE_STRENGTHS = (1e-4, 1e-2, 1.0, 10.0, 100.0)  # the best on the validation part is taken
+CONVERGED_STEPS = 50  # after 10 of them nearly all poses stand still
+TURN_WEIGHT = 0.2  # [leg lengths / rad] of orientations, where the nearest frame is looked up by them too
+RIDGE_STRENGTHS = (1e-4, 1e-2, 1.0, 10.0, 100.0)  # the best one on the validation part is kept
 NEAREST_CHUNK = 256
 
 
@@ -44,37 +45,95 @@ def rest(skeleton: Skeleton, targets: Targets) -> np.ndarray:
     return with_root(np.zeros((skeleton.count, 3)), targets)
 
 
-def classical(skeleton: Skeleton, start: np.ndarray, targets: Targets, orientations: bool = False) -> np.ndarray:
-    """Damped least squares without a network, at most 50 steps from the pose ``start`` (3, J, N)."""
-    wish = refinement.Wish(targets.positions, targets.turned if orientations else None)
-    return refinement.refine(skeleton, start, wish, CLASSICAL_STEPS, damping_share=refinement.DAMPING_COLD).rot
+def converged(
+    layout: Layout,
+    skeleton: Skeleton,
+    start: np.ndarray,
+    targets: Targets,
+    shift: np.ndarray | None = None,
+    damping_share: float = refinement.DAMPING_SHARE,
+) -> refinement.Refined:
+    """Exact steps from the pose ``start`` (3, J, N) until nothing changes any more (50 at most).
+
+    They are asked for what a network of this ``layout`` is asked for: positions, orientations where it takes them, and with
+    free Hips the Hips may move, from ``shift`` (3, N) [leg lengths] on.
+    """
+    wish = refinement.Wish(targets.positions, targets.turned if layout.orientations else None)
+    return refinement.refine(
+        skeleton,
+        start,
+        wish,
+        CONVERGED_STEPS,
+        shift=shift,
+        free_root=layout.free_root,
+        damping_share=damping_share,
+    )
+
+
+def classical(layout: Layout, skeleton: Skeleton, start: np.ndarray, targets: Targets) -> refinement.Refined:
+    """The classical solver: damped least squares from a pose that knows nothing of the targets, asked as :func:`converged`."""
+    return converged(layout, skeleton, start, targets, damping_share=refinement.DAMPING_COLD)
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Training frames as targets, to look the nearest one up in. Made by :func:`frames_of`."""
+
+    rows: np.ndarray
+    """(F) rows of the samples."""
+    table: np.ndarray
+    """(F, D) what they are compared by: effector positions [leg lengths], and orientations where they count."""
+    orientations: bool
+    rot: np.ndarray
+    """(3, J, F) core rotations."""
+    shift: np.ndarray | None
+    """(3, F) the Hips' head [leg lengths], where the Hips are not given."""
+
+
+def frames_of(layout: Layout, skeleton: Skeleton, samples: Samples, rows: np.ndarray) -> Frames:
+    """The frames ``rows``, compared by what a network of this ``layout`` is asked: orientations count where it takes them."""
+    tables, rots, shifts = [], [], []
+    for at in range(0, len(rows), batches.CHUNK):
+        part = rows[at : at + batches.CHUNK]
+        targets, truth = batches.asked(layout, skeleton, samples, part)
+        tables.append(_compared(targets, layout.orientations))
+        rot = batches.components(samples.rot[part])
+        rot[:, 0] = rotations.axis_angle_components(truth.turns[:, :, 0])
+        rots.append(rot)
+        shifts.append(truth.shift)
+    shift = np.concatenate([s for s in shifts if s is not None], axis=1) if layout.free_root else None
+    return Frames(rows, np.concatenate(tables), layout.orientations, np.concatenate(rots, axis=2), shift)
 
 
 def nearest(
-    skeleton: Skeleton, samples: Samples, rows: np.ndarray, targets: Targets, given: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """The training frame among ``rows`` whose effectors lie nearest in the root frame: its pose, and its row (N).
+    frames: Frames, targets: Targets, given: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """The frame whose effectors are nearest to ``targets``: its pose (3, J, N), the Hips' shift (3, N) if free, its row (N).
 
-    ``given`` (E, N) 0/1 says which effectors are looked at; all where absent.
+    Distance is the root of the summed squares over all effectors; a turn by 1 rad counts as 0.2 leg lengths. ``given`` (E, N)
+    0/1 says which effectors are compared; all where absent.
     """
-    known = effector_rows(skeleton, samples, rows)
-    wanted = targets.positions.transpose(2, 1, 0).reshape(targets.positions.shape[-1], -1)
-    seen = np.ones_like(wanted) if given is None else np.repeat(given.T, 3, axis=1)
+    wanted = _compared(targets, frames.orientations)
+    seen = np.ones_like(wanted) if given is None else np.tile(np.repeat(given.T, 3, axis=1), wanted.shape[1] // (3 * len(given)))
     best = np.empty(len(wanted), int)
     for at in range(0, len(wanted), NEAREST_CHUNK):
         part, mask = wanted[at : at + NEAREST_CHUNK], seen[at : at + NEAREST_CHUNK]
-        best[at : at + NEAREST_CHUNK] = np.argmin(mask @ (known * known).T - 2 * (part * mask) @ known.T, axis=1)
-    found = rows[best]
-    return with_root(training.components(samples.rot[found]), targets), found
+        apart = mask @ (frames.table * frames.table).T - 2 * (part * mask) @ frames.table.T
+        best[at : at + NEAREST_CHUNK] = np.argmin(apart, axis=1)
+    rot = frames.rot[:, :, best]
+    if frames.shift is not None:
+        return rot, frames.shift[:, best], frames.rows[best]
+    return with_root(rot, targets), None, frames.rows[best]
 
 
-def effector_rows(skeleton: Skeleton, samples: Samples, rows: np.ndarray) -> np.ndarray:
-    """(F, 3 E) effector positions of the frames ``rows`` in the root frame [leg lengths]."""
-    out = []
-    for at in range(0, len(rows), training.CHUNK):
-        _, _, targets = training.true_batch(skeleton, samples, rows[at : at + training.CHUNK])
-        out.append(targets.positions.transpose(2, 1, 0).reshape(targets.positions.shape[-1], -1))
-    return np.concatenate(out)
+def _compared(targets: Targets, orientations: bool) -> np.ndarray:
+    """(N, D) the targets as one vector for each pose, every effector's positions first."""
+    count = targets.positions.shape[-1]
+    out = targets.positions.transpose(2, 1, 0).reshape(count, -1)
+    if not orientations:
+        return out
+    turned = rotations.axis_angle_components(targets.turned) * TURN_WEIGHT
+    return np.concatenate([out, turned.transpose(2, 1, 0).reshape(count, -1)], axis=1)
 
 
 def fit_ridge(skeleton: Skeleton, samples: Samples, rows: np.ndarray, held: np.ndarray) -> Ridge:
@@ -90,9 +149,9 @@ def fit_ridge(skeleton: Skeleton, samples: Samples, rows: np.ndarray, held: np.n
     found = [Ridge(mean, deviation, np.linalg.solve(gram + strength * penalty, right)) for strength in RIDGE_STRENGTHS]
     if not len(held):
         return found[1]
-    _, _, targets = training.true_batch(skeleton, samples, held)
+    _, _, targets = batches.true_batch(skeleton, samples, held)
     errors = [
-        float(training.effector_distances(skeleton, ridge(skeleton, model, targets), targets).mean()) for model in found
+        float(batches.effector_distances(skeleton, ridge(skeleton, model, targets), targets).mean()) for model in found
     ]
     return found[int(np.argmin(errors))]
 
@@ -101,12 +160,12 @@ def ridge(skeleton: Skeleton, model: Ridge, targets: Targets) -> np.ndarray:
     """The pose that a fitted ridge regression gives."""
     x = (features(LAYOUTS["reference"], skeleton, targets) - model.mean) / model.deviation
     y = np.concatenate([x, np.ones((len(x), 1), x.dtype)], axis=1) @ model.weights
-    return with_root(training.components(y.reshape(len(x), skeleton.count, 3)), targets)
+    return with_root(batches.components(y.reshape(len(x), skeleton.count, 3)), targets)
 
 
 def _inputs(skeleton: Skeleton, samples: Samples, rows: np.ndarray) -> np.ndarray:
     out = []
-    for at in range(0, len(rows), training.CHUNK):
-        _, _, targets = training.true_batch(skeleton, samples, rows[at : at + training.CHUNK])
+    for at in range(0, len(rows), batches.CHUNK):
+        _, _, targets = batches.true_batch(skeleton, samples, rows[at : at + batches.CHUNK])
         out.append(features(LAYOUTS["reference"], skeleton, targets))
     return np.concatenate(out)

@@ -19,11 +19,13 @@ from typing import Any
 import numpy as np
 
 from ..core import forward_kinematics as fk
+from ..core import quick_rotations as quick
 from ..core import reference_rig
 from ..core.skeleton import Skeleton
+from ..learning import loop
 from ..motion import pose_set, splits
 from ..motion.pose_set import PoseSet
-from . import losses, network, single_pose, targets_file, training
+from . import batches, losses, network, single_pose, targets_file, task
 from .context import Samples, Targets, decode, features, prepare
 from .network import Network
 from .settings import Losses, Training
@@ -68,13 +70,13 @@ def run(
         raise ValueError(f"expected at least 2 poses to measure with, got {len(samples.rot)}")
     every = np.arange(len(samples.rot))
     if net is None:
-        net = training.begin(rig, samples, every, Training())
+        net = task.begin(rig, samples, every, Training())
     solver = Solver(net, rig)
     net = solver.net
     rng = np.random.default_rng(1)
 
     picked = every[rng.integers(0, len(every), BATCH)]
-    truth, _, targets = training.true_batch(rig, samples, picked)
+    truth, _, targets = batches.true_batch(rig, samples, picked)
     rot = truth + rng.normal(0, 0.1, truth.shape).astype(truth.dtype)
     yield from _gradient_rows(rig, rot, targets, seconds)
     yield _epoch_row(rig, samples, net, seconds, epoch)
@@ -181,7 +183,8 @@ def _epoch_row(rig: Skeleton, samples: Samples, net: Network, seconds: float, ep
     times: list[float] = []
     clock, began = _clock(), time.perf_counter()
     before = clock()
-    for _ in training.train(rig, samples, parts, replace(config, patience=10_000)):
+    patient = task.PoseTask(rig, samples, parts, config)
+    for _ in loop.train(patient, replace(task.loop_settings(config), patience=10_000)):
         now = clock()
         times.append(now - before)
         before = now
@@ -199,7 +202,7 @@ def _single_rows(solver: Solver, inputs: np.ndarray, seconds: float) -> Iterator
 
     def network_fk() -> tuple[np.ndarray, np.ndarray]:
         rot = one.network(row)[: 3 * count].reshape(-1, 3)
-        return single_pose.forward_one(plan, single_pose.matrices(single_pose.quaternions(rot)))
+        return single_pose.forward_one(plan, quick.matrix_from_axis_angle(rot))
 
     yield _row("network_us", _times(lambda: one.network(row), seconds), 1e6, "us", "one pose: inputs to outputs")
     yield _row("network_fk_us", _times(network_fk, seconds), 1e6, "us", "one pose: inputs to every bone's place")
@@ -225,7 +228,7 @@ def _batched_rows(solver: Solver, poses: PoseSet, samples: Samples, seconds: flo
         "us",
         "one pose: context, network and exactly 3 steps, with orientations",
     )
-    _, _, targets = training.true_batch(rig, samples, rows[: training.CHUNK])
+    _, _, targets = batches.true_batch(rig, samples, rows[: batches.CHUNK])
     inputs, offsets = features(net.layout, rig, targets), rig.offsets / rig.leg_length
 
     def network_fk() -> None:
@@ -234,7 +237,7 @@ def _batched_rows(solver: Solver, poses: PoseSet, samples: Samples, seconds: flo
 
     found = 1 / np.array(_times(network_fk, seconds))
     yield _row(
-        "batched_poses_per_second", found, training.CHUNK, "poses/s", f"network and FK, {training.CHUNK} at once"
+        "batched_poses_per_second", found, batches.CHUNK, "poses/s", f"network and FK, {batches.CHUNK} at once"
     )
     for name, asked, what in (
         ("solve_batch_poses_per_second", replace(goals, rotations=None), "3 steps, positions only"),

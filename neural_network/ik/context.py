@@ -15,7 +15,8 @@ import numpy as np
 from ..core import forward_kinematics as fk
 from ..core import rotations
 from ..core.contacts import GROUND
-from ..core.skeleton import Skeleton, limb
+from ..core.skeleton import Skeleton
+from ..core.tree import limb
 from ..motion.pose_set import PoseSet
 from ..motion.tasks import task_value
 

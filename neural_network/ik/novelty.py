@@ -12,7 +12,7 @@ import numpy as np
 
 from ..motion.pose_set import PoseSet
 from ..motion.splits import TEST, TRAIN
-from . import training
+from . import batches
 from .context import Samples, features
 from .network import Network
 
@@ -82,8 +82,8 @@ def _judged(net: Network, inputs: np.ndarray) -> np.ndarray:
 
 def _inputs(net: Network, samples: Samples, rows: np.ndarray) -> np.ndarray:
     out = []
-    for at in range(0, len(rows), training.CHUNK):
-        _, _, targets = training.true_batch(net.skeleton, samples, rows[at : at + training.CHUNK])
+    for at in range(0, len(rows), batches.CHUNK):
+        _, _, targets = batches.true_batch(net.skeleton, samples, rows[at : at + batches.CHUNK])
         out.append(_judged(net, features(net.layout, net.skeleton, targets)))
     return np.concatenate(out)
 

@@ -18,7 +18,7 @@ from ..core import rotations
 from ..core.skeleton import Skeleton
 from ..motion.pose_set import PoseSet
 from ..motion.splits import TEST, TRAIN, VALIDATION
-from . import baselines, refinement, training
+from . import baselines, batches, refinement
 from .context import LAYOUTS, Samples, Targets, decode, features, prepare, targets_of
 from .losses import Truth
 from .network import Network, forward
@@ -138,7 +138,7 @@ def suite(net: Network, samples: Samples, rows: np.ndarray, poses: PoseSet) -> l
     """The five tests on the frames ``rows`` (the test part) of ``poses``, laid out as ``samples``."""
     rng = np.random.default_rng(SEED)
     rig = net.skeleton
-    targets, truth = training.asked(net.layout, rig, samples, rows)
+    targets, truth = batches.asked(net.layout, rig, samples, rows)
     found = predicted(net, targets, truth)
     score = float(found.effector.mean())
     results = [
@@ -197,7 +197,7 @@ def suite(net: Network, samples: Samples, rows: np.ndarray, poses: PoseSet) -> l
 def _follow(net: Network, samples: Samples, rows: np.ndarray, rng: np.random.Generator) -> Result:
     rig = net.skeleton
     bones = np.array(rig.effectors)
-    posed, _, targets = training.true_batch(rig, samples, rows)
+    posed, _, targets = batches.true_batch(rig, samples, rows)
     shaken = posed.copy()
     shaken[:, 1:] += rng.standard_normal(shaken[:, 1:].shape).astype(np.float32) * FOLLOW_NOISE
     turned, heads = fk.forward_components(rig, shaken, rig.offsets / rig.leg_length)
@@ -239,12 +239,12 @@ def _halfway(net: Network, samples: Samples, rows: np.ndarray, poses: PoseSet) -
         root_pos=samples.root_pos[a],
         ground=samples.ground[a],
     )
-    return training.asked(net.layout, net.skeleton, between, np.arange(len(a)))
+    return batches.asked(net.layout, net.skeleton, between, np.arange(len(a)))
 
 
 def predicted(net: Network, targets: Targets, truth: Truth) -> Errors:
     """Errors of the network's own answer."""
-    rot, shift = training.predict(net, targets)
+    rot, shift = batches.predict(net, targets)
     return errors_of(net.skeleton, rot, targets, truth, shift)
 
 
@@ -273,7 +273,7 @@ def measure(net: Network, poses: PoseSet, parts: np.ndarray, samples: Samples | 
     train, held, test = (np.flatnonzero(parts == part) for part in (TRAIN, VALIDATION, TEST))
     own, refined = [], []
     for rows in chunks(test):
-        targets, truth = training.asked(net.layout, rig, samples, rows)
+        targets, truth = batches.asked(net.layout, rig, samples, rows)
         own.append(predicted(net, targets, truth))
         refined.append(refined_errors(net, targets, truth))
     errors: dict[str, Errors | None] = {"holdout": join(own), "refined": join(refined)}
@@ -287,7 +287,7 @@ def measure(net: Network, poses: PoseSet, parts: np.ndarray, samples: Samples | 
 
 def refined_errors(net: Network, targets: Targets, truth: Truth) -> Errors:
     """Errors after exactly 3 refinement steps, with orientations where the network takes them, limits off."""
-    rot, shift = training.predict(net, targets)
+    rot, shift = batches.predict(net, targets)
     given = targets.given
     wish = refinement.Wish(
         targets.positions,
@@ -305,11 +305,11 @@ def fewer_targets(net: Network, samples: Samples, train: np.ndarray, test: np.nd
     rng = np.random.default_rng(SEED)
     effectors = len(rig.effectors)
     hands = _hands(rig)
-    mean = training.mean_pose(samples, train) if len(train) else None
+    mean = batches.mean_pose(samples, train) if len(train) else None
     out: dict[str, list[Errors]] = {}
     for rows in chunks(test):
-        targets, truth = training.asked(net.layout, rig, samples, rows)
-        _, heads, true_targets = training.true_batch(rig, samples, rows)
+        targets, truth = batches.asked(net.layout, rig, samples, rows)
+        _, heads, true_targets = batches.true_batch(rig, samples, rows)
         own_truth = replace(truth, turns=_own_turns(rig, samples, rows), heads=heads)
         order = rng.permuted(np.tile(np.arange(effectors)[:, None], len(rows)), axis=0)
         hand = hands[order[:1] % len(hands)]
@@ -335,7 +335,7 @@ def _hands(rig: Skeleton) -> np.ndarray:
 
 
 def _own_turns(rig: Skeleton, samples: Samples, rows: np.ndarray) -> np.ndarray:
-    return rotations.matrix_components(training.components(samples.rot[rows]))
+    return rotations.matrix_components(batches.components(samples.rot[rows]))
 
 
 def figures(measured: list[Measured], poses: PoseSet, split: str) -> dict[str, Any]:
@@ -413,11 +413,11 @@ def baseline_errors(
 ) -> dict[str, Errors | None]:
     """Errors of every plain answer on the frames ``test``, from the frames ``train`` (``held`` to choose by); Hips given."""
     found: dict[str, list[Errors]] = {name: [] for name, _ in ROWS}
-    mean = training.mean_pose(samples, train) if len(train) else None
+    mean = batches.mean_pose(samples, train) if len(train) else None
     model = baselines.fit_ridge(rig, samples, train, held[:: max(1, len(held) // 500)]) if len(train) else None
     plain = LAYOUTS["reference"]
     for rows in chunks(test):
-        targets, truth = training.asked(plain, rig, samples, rows)
+        targets, truth = batches.asked(plain, rig, samples, rows)
         answers = {"rest": baselines.rest(rig, targets)}
         if mean is not None and model is not None:
             answers["mean_pose"] = baselines.with_root(mean, targets)
@@ -427,7 +427,7 @@ def baseline_errors(
             found[name].append(errors_of(rig, rot, targets, truth))
     spaced = test[np.linspace(0, len(test) - 1, min(len(test), CLASSICAL_MOST)).round().astype(int)]
     for rows in chunks(spaced):
-        targets, truth = training.asked(plain, rig, samples, rows)
+        targets, truth = batches.asked(plain, rig, samples, rows)
         starts = {"classical_rest": baselines.rest(rig, targets)}
         if mean is not None:
             starts["classical_mean"] = baselines.with_root(mean, targets)
@@ -443,7 +443,7 @@ def without_context(net: Network, samples: Samples, rows: np.ndarray) -> Errors:
     blind = np.concatenate([columns["ground"], columns["phase"], columns["task"]])
     out = []
     for part in chunks(rows):
-        targets, truth = training.asked(net.layout, rig, samples, part)
+        targets, truth = batches.asked(net.layout, rig, samples, part)
         inputs = features(net.layout, rig, targets)
         inputs[:, blind] = net.mean[blind]
         rot, shift = decode(net.layout, rig, forward(net, inputs), targets.root)
@@ -453,8 +453,8 @@ def without_context(net: Network, samples: Samples, rows: np.ndarray) -> Errors:
 
 def chunks(rows: np.ndarray) -> Iterator[np.ndarray]:
     """``rows`` in pieces of the size NumPy likes."""
-    for at in range(0, len(rows), training.CHUNK):
-        yield rows[at : at + training.CHUNK]
+    for at in range(0, len(rows), batches.CHUNK):
+        yield rows[at : at + batches.CHUNK]
 
 
 ROWS = (

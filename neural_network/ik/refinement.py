@@ -18,7 +18,8 @@ import numpy as np
 
 from ..core import forward_kinematics as fk
 from ..core import rotations
-from ..core.skeleton import Skeleton, chain
+from ..core.skeleton import Skeleton
+from ..core.tree import chain
 from .losses import limit_excess
 
 DAMPING_FLOOR = 1e-5  # [leg lengths^2] keeps the system solvable in float32 when a limb is straight

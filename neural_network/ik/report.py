@@ -21,7 +21,7 @@ from ..core import forward_kinematics as fk
 from ..core.skeleton import Skeleton
 from ..motion.pose_set import PoseSet
 from ..motion.splits import PART_NAMES, TEST
-from . import quality, training
+from . import batches, quality
 from .context import Samples, Targets
 from .network import Network, parameter_count, sizes
 
@@ -100,13 +100,13 @@ def _look(net: Network, poses: PoseSet, samples: Samples) -> _Held | None:
     rig, metres = net.skeleton, net.skeleton.leg_length
     alone, exact = [], []
     for part in quality.chunks(rows):
-        targets, truth = training.asked(net.layout, rig, samples, part)
+        targets, truth = batches.asked(net.layout, rig, samples, part)
         alone.append(quality.predicted(net, targets, truth).effector)
         exact.append(quality.refined_errors(net, targets, truth).effector)
     errors = np.concatenate(alone, axis=1)
     order = np.argsort(errors.mean(axis=0), kind="stable")
     drawn = order[np.round(np.array(PERCENTILES) / 100 * (len(rows) - 1)).astype(int)]
-    targets, truth = training.asked(net.layout, rig, samples, rows[drawn])
+    targets, truth = batches.asked(net.layout, rig, samples, rows[drawn])
     return _Held(
         rows,
         errors,
@@ -119,7 +119,7 @@ def _look(net: Network, poses: PoseSet, samples: Samples) -> _Held | None:
 
 
 def _heads(net: Network, targets: Targets) -> np.ndarray:
-    rot, shift = training.predict(net, targets)
+    rot, shift = batches.predict(net, targets)
     _, heads = fk.forward_components(net.skeleton, rot, net.skeleton.offsets / net.skeleton.leg_length)
     return heads if shift is None else heads + shift[:, None]
 

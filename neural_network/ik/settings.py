@@ -33,6 +33,7 @@ class Training:
     beta1: float = 0.9  # Adam
     beta2: float = 0.999  # Adam
     epsilon: float = 1e-8  # Adam
+    average: float = 0.995  # decay of the running average of the weights, which is what is validated and kept
     patience: int = 40  # epochs without a better validation figure before stopping
     seed: int = 0  # of weights, order and augmentation; the split has its own use of it
     augment: int = 0  # presentations of each pose an epoch; 0: 2, or more until an epoch has the next number of poses

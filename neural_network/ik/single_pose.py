@@ -17,12 +17,13 @@ from functools import cache, lru_cache, partial
 
 import numpy as np
 
+from ..core import quick_rotations as quick
 from ..core import rotations
 from ..core.contacts import GROUND
 from ..core.skeleton import Skeleton
 from .context import HEADING_WEAK, limb_lengths
 from .goals import Goals
-from .network import Network, layers, sizes
+from .network import Network, stack
 from .refinement import (
     BACK_OFF,
     DAMPING_FLOOR,
@@ -119,58 +120,9 @@ def own_one(layout: Plan, back: np.ndarray) -> np.ndarray:
     return out
 
 
-def quaternions(rot: np.ndarray) -> np.ndarray:
-    """Axis-angle (N, 3) [rad] to quaternions (N, 4)."""
-    out = np.empty((len(rot), 4), rot.dtype)
-    half = np.sqrt(np.einsum("nc,nc->n", rot, rot) + 1e-30) * 0.5
-    np.cos(half, out=out[:, 0])
-    np.multiply(rot, (np.sin(half) / (2 * half))[:, None], out=out[:, 1:])
-    return out
-
-
-def matrices(quaternion: np.ndarray) -> np.ndarray:
-    """Unit quaternions (N, 4) to matrices (N, 3, 3): every entry is a sum of products of two components."""
-    products = (quaternion[:, :, None] * quaternion[:, None, :]).reshape(-1, 16)
-    return np.dot(products, _QUADRATIC).reshape(-1, 3, 3)
-
-
-def quaternions_of(turns: np.ndarray) -> np.ndarray:
-    """Matrices (N, 3, 3) to unit quaternions (N, 4), w >= 0."""
-    out = np.dot(turns.reshape(-1, 9), _LINEAR)
-    out[:, 0] += 1
-    if out[:, 0].min() < 0.1:  # a turn near half a circle: the slower way that loses no digits
-        return rotations.quaternion_from_matrix(turns)
-    out /= np.sqrt(np.einsum("nc,nc->n", out, out))[:, None]
-    return out
-
-
-def _quadratic() -> np.ndarray:
-    out = np.zeros((4, 4, 3, 3))
-    for a in range(3):
-        out[0, 0, a, a] = 1
-        for b in range(3):
-            out[1 + b, 1 + b, a, a] += 1 if a == b else -1
-            if a != b:
-                out[1 + a, 1 + b, a, b] += 2
-    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        out[0, 1 + k, j, i] += 2
-        out[0, 1 + k, i, j] -= 2
-    return out.reshape(16, 9)
-
-
-def _linear() -> np.ndarray:
-    out = np.zeros((3, 3, 4))
-    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        out[i, i, 0] = 1
-        out[k, j, 1 + i], out[j, k, 1 + i] = 1, -1
-    return out.reshape(9, 4)
-
-
-_QUADRATIC = _quadratic()
-_LINEAR = _linear()
-_BACK = np.append(_QUADRATIC.reshape(16, 3, 3).transpose(2, 1, 0).reshape(9, 16), np.eye(4).reshape(1, 16), axis=0)
+_BACK = np.append(quick.MATRIX.reshape(16, 3, 3).transpose(2, 1, 0).reshape(9, 16), np.eye(4).reshape(1, 16), axis=0)
 """(10, 16) nine entries of the transposed matrix, unscaled, and the squared length of the quaternion."""
-_AIM = np.ascontiguousarray(_LINEAR.reshape(3, 3, 4).transpose(2, 1, 0)).reshape(12, 3)
+_AIM = np.ascontiguousarray(quick.AXIS.reshape(3, 3, 4).transpose(2, 1, 0)).reshape(12, 3)
 
 
 def refine_one(
@@ -410,15 +362,15 @@ class SinglePoseSolver:
         self.axes = rig.axes
         self.up = rig.axes[2].tolist()
         self.straight = bool(np.array_equal(rig.axes, np.eye(3)))
-        self.axes_product = _left_product(rotations.quaternion_from_matrix(rig.axes)).T
+        self.axes_product = quick.left_product(rotations.quaternion_from_matrix(rig.axes)).T
         # q -> q t with t what the T-pose and the core axes add on the right of each effector's orientation
         right = rig.rest_arm[bones, :3, :3] @ rig.basis[bones].transpose(0, 2, 1)
-        self.right = np.stack([right_product(q) for q in rotations.quaternion_from_matrix(right)])
+        self.right = np.stack([quick.right_product(q) for q in rotations.quaternion_from_matrix(right)])
         self.right_plain = bool(np.allclose(self.right, np.eye(4), atol=1e-9))
         # core quaternion of a bone -> rot_local: into bone axes, then the T-pose in front
         spin = np.tile(np.eye(4), (rig.count, 1, 1))
         spin[:, 1:, 1:] = rig.basis.transpose(0, 2, 1)
-        front = np.stack([_left_product(q) for q in rotations.quaternion_from_axis_angle(rig.t_pose)])
+        front = np.stack([quick.left_product(q) for q in rotations.quaternion_from_axis_angle(rig.t_pose)])
         self.home = front @ spin
 
     def network(self, inputs: np.ndarray) -> np.ndarray:
@@ -455,15 +407,15 @@ class SinglePoseSolver:
         positions /= self.length
         turned = None
         if goals.rotations is not None:
-            q = np.array([quaternion_one(*row) for row in goals.rotations.tolist()])
+            q = np.array([quick.quaternion_of_one(*row) for row in goals.rotations.tolist()])
             if not self.right_plain:
                 q = np.matmul(q[:, None, :], self.right)[:, 0]
             q = np.dot(q, self._frame_product(heading))
-            turned = matrices(q)
+            turned = quick.matrix_from_quaternion(q)
         weights, turn_weights, active = _asked(goals)
         ground = (_dot(goals.root_pos.tolist(), self.up) - float(goals.ground)) / self.length
         outputs = self._answer(goals, positions, turned, hips, ground, active, memory)
-        turns = matrices(quaternions(outputs[: 3 * rig.count].reshape(-1, 3)))
+        turns = quick.matrix_from_axis_angle(outputs[: 3 * rig.count].reshape(-1, 3))
         shift = np.zeros(3)
         if layout.free_root:
             turns[0] = turns[0] @ hips
@@ -500,13 +452,13 @@ class SinglePoseSolver:
         if weights is not None:
             error[weights == 0] = 0.0
         root_pos = goals.root_pos
-        out = np.matmul(self.home, quaternions_of(own_one(layout_plan, back))[:, :, None])[:, :, 0]
+        out = np.matmul(self.home, quick.quaternion_from_matrix(own_one(layout_plan, back))[:, :, None])[:, :, 0]
         if free:
             root_pos = root_pos + np.dot(shift, frame) * self.length
             turn = np.dot(np.dot(self.root_before.T, np.dot(back[0], unheading).T), self.root_after.T)
-            out[0] = quaternions_of(turn[None])[0]
+            out[0] = quick.quaternion_from_matrix(turn[None])[0]
         else:
-            out[0] = quaternion_one(*goals.root_rot.tolist())
+            out[0] = quick.quaternion_of_one(*goals.root_rot.tolist())
         if out[:, 0].min() < 0:
             out[out[:, 0] < 0] *= -1
         return out, root_pos, error, Memory(heading, reached, back.take(self.bones, axis=0))
@@ -527,14 +479,14 @@ class SinglePoseSolver:
         cosine, sine = math.cos(memory.heading), math.sin(memory.heading)
         unheading = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
         frame = unheading if self.straight else unheading @ self.axes
-        turned = np.dot(quaternions_of(memory.back.transpose(0, 2, 1)), self._frame_product(memory.heading).T)
+        turned = np.dot(quick.quaternion_from_matrix(memory.back.transpose(0, 2, 1)), self._frame_product(memory.heading).T)
         if not self.right_plain:
             turned = np.matmul(turned[:, None, :], self.right.transpose(0, 2, 1))[:, 0]
         return goals.root_pos + np.dot(memory.positions.T, frame) * self.length, turned
 
     def _seat(self, goals: Goals, memory: Memory | None) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
         """How the Hips are turned in the root frame, the way from armature axes into it, and its heading [rad] and turn."""
-        root = np.dot(np.dot(self.root_before, _turn(*goals.root_rot.tolist())), self.root_after)
+        root = np.dot(np.dot(self.root_before, quick.matrix_of_one(*goals.root_rot.tolist())), self.root_after)
         heading = _heading(root, memory)
         cosine, sine = math.cos(heading), math.sin(heading)
         unheading = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
@@ -584,9 +536,9 @@ class SinglePoseSolver:
         seen = hips if layout.hips_frame else _EYE
         known[:, free] = seen @ mean[free, :3].T
         if self.width == 6:
-            known_turned[loose] = np.matmul(seen, matrices(quaternions(mean[loose, 3:])))
+            known_turned[loose] = np.matmul(seen, quick.matrix_from_axis_angle(mean[loose, 3:]))
         outputs = self.network(self._fill(goals, known, known_turned, hips, ground, None))
-        turns = matrices(quaternions(outputs[: 3 * self.rig.count].reshape(-1, 3)))
+        turns = quick.matrix_from_axis_angle(outputs[: 3 * self.rig.count].reshape(-1, 3))
         turns[0] = hips
         back, heads = forward_one(self.plans[False], turns)
         known[:, free], known_turned[loose] = heads[:, self.bones[free]], back[self.bones[loose]].transpose(0, 2, 1)
@@ -615,7 +567,7 @@ class SinglePoseSolver:
         given = [(True, True)] * len(places) if active is None else active.T.tolist()
         leans: list[list[float]] = [[0.0, 0.0, 0.0]] * len(places)
         if seen_turned is not None and self.width == 6:
-            leans = [log_one(*q) for q in quaternions_of(seen_turned).tolist()]
+            leans = [quick.axis_angle_of_one(*q) for q in quick.quaternion_from_matrix(seen_turned).tolist()]
         x: list[float] = []
         for place, lean, (known, known_turn) in zip(places, leans, given, strict=True):
             x += place if known or not layout.mask else _NOTHING
@@ -658,7 +610,7 @@ class SinglePoseSolver:
             return aim, turned
         ends = back.take(self.bones, axis=0)
         way = rotations.axis_angle_from_matrix(np.matmul(turned, ends))
-        step = matrices(quaternions(way * turn_weights[:, None]))
+        step = quick.matrix_from_axis_angle(way * turn_weights[:, None])
         return aim, np.matmul(step, ends.transpose(0, 2, 1))
 
     def _inside(self, back: np.ndarray) -> np.ndarray:
@@ -666,7 +618,7 @@ class SinglePoseSolver:
         layout = self.plans[False]
         rot = rotations.axis_angle_from_matrix(own_one(layout, back))
         kept = clamp(self.rig, np.ascontiguousarray(rot.T)[:, :, None])[:, :, 0]
-        return forward_one(layout, matrices(quaternions(kept.T)))[0]
+        return forward_one(layout, quick.matrix_from_axis_angle(kept.T))[0]
 
 
 def _asked(goals: Goals) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
@@ -688,38 +640,9 @@ def _asked(goals: Goals) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarr
 
 def _standardised(net: Network) -> list[tuple[np.ndarray, np.ndarray]]:
     """The layers of ``net`` with the inputs' mean and deviation worked into the first one."""
-    (first, bias), *others = layers(net.parameters, sizes(net.skeleton, net.layout, net.hidden))
+    (first, bias), *others = stack(net).layers
     scaled = first / net.deviation.astype(np.float64)[:, None]
     return [(scaled.astype(np.float32), (bias - net.mean @ scaled).astype(np.float32)), *others]
-
-
-def _turn(x: float, y: float, z: float) -> np.ndarray:
-    """One axis-angle [rad] to a matrix (3, 3) in plain arithmetic: for nine numbers that is fastest."""
-    square = x * x + y * y + z * z + 1e-30
-    angle = math.sqrt(square)
-    s, half = math.sin(angle) / angle, math.sin(0.5 * angle)
-    c = 2 * half * half / square
-    return np.array(
-        [
-            [1 - c * (y * y + z * z), c * x * y - s * z, c * x * z + s * y],
-            [c * x * y + s * z, 1 - c * (x * x + z * z), c * y * z - s * x],
-            [c * x * z - s * y, c * y * z + s * x, 1 - c * (x * x + y * y)],
-        ]
-    )
-
-
-def quaternion_one(x: float, y: float, z: float) -> tuple[float, float, float, float]:
-    """One axis-angle [rad] to a quaternion."""
-    half = 0.5 * math.sqrt(x * x + y * y + z * z + 1e-30)
-    s = math.sin(half) / (2 * half)
-    return math.cos(half), s * x, s * y, s * z
-
-
-def log_one(w: float, x: float, y: float, z: float) -> list[float]:
-    """One unit quaternion, of either sign, to the shortest axis-angle [rad]."""
-    lean = math.sqrt(x * x + y * y + z * z) + 1e-30
-    s = 2 * math.atan2(lean, w) / lean if w >= 0 else -2 * math.atan2(lean, -w) / lean
-    return [s * x, s * y, s * z]
 
 
 def _heading(root: np.ndarray, memory: Memory | None) -> float:
@@ -730,15 +653,3 @@ def _heading(root: np.ndarray, memory: Memory | None) -> float:
     if memory is not None:
         return memory.heading
     return float(rotations.twist_about(rotations.axis_angle_from_matrix(root), np.array([0.0, 0, 1])))
-
-
-def _left_product(q: np.ndarray) -> np.ndarray:
-    """(4, 4) matrix of p -> q p on column quaternions."""
-    w, x, y, z = q
-    return np.array([[w, -x, -y, -z], [x, w, -z, y], [y, z, w, -x], [z, -y, x, w]])
-
-
-def right_product(q: np.ndarray) -> np.ndarray:
-    """(4, 4) matrix of p -> p q on row quaternions."""
-    w, x, y, z = q
-    return np.array([[w, x, y, z], [-x, w, -z, y], [-y, z, w, -x], [-z, -y, x, w]])

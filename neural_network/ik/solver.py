@@ -19,7 +19,7 @@ from ..core import forward_kinematics as fk
 from ..core import rotations
 from ..core.contacts import GROUND
 from ..core.skeleton import Skeleton
-from . import network, novelty, refinement, single_pose, training
+from . import batches, network, novelty, refinement, single_pose
 from .context import Targets, features, headings
 from .goals import Goals, checked, rows, stack
 from .network import Network
@@ -183,7 +183,7 @@ class Solver:
         net, rig, given = self.net, self.skeleton, targets.given
         assert given is not None
         if net.layout.mask or np.all(given if net.layout.orientations else given[0]):
-            return training.predict(net, targets)
+            return batches.predict(net, targets)
         width, count = 6 if net.layout.orientations else 3, targets.positions.shape[-1]
         mean = net.mean[: width * len(self.effectors)].reshape(-1, width).T
         positions = np.repeat(mean[:3, :, None], count, axis=-1)
@@ -198,7 +198,7 @@ class Solver:
         for again in (True, False):
             positions = np.where(given[0] > 0, targets.positions, positions)
             turned = np.where(given[1] > 0, targets.turned, turned)
-            rot, shift = training.predict(
+            rot, shift = batches.predict(
                 net, self._standing(goals, replace(targets, positions=positions, turned=turned))
             )
             if again:

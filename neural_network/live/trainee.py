@@ -10,24 +10,24 @@ One mutable object is wanted here: a stream has a state. Everything that is deci
 
 from __future__ import annotations
 
-import contextlib
-import io
 import itertools
 import json
 import os
 import statistics
-import tempfile
 import time
-import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from ..learning import layers, model_file
+from ..learning.optimizer import Adam, AdamSettings, inverse_time
+
 NEW, LEARNING, SOLVING = 0, 1, 2
 STATES = ("new", "learning", "solving")
-_FORMAT = 1  # of the saved file
+KIND = "live"  # of the model file
+_OLDER_FORMAT = 1  # of saved files before model files had kinds
 
 
 @dataclass(frozen=True)
@@ -137,17 +137,16 @@ class Trainee:
     def reset(self) -> None:
         """Forget everything: weights, replay, statistics, snapshots."""
         s = self.settings
-        widths = (self.inputs, *s.hidden)
-        shapes: list[tuple[int, ...]] = list(itertools.pairwise((*widths, self.outputs)))
-        shapes += [(self.inputs, self.outputs), *((w,) for w in (*s.hidden, self.outputs))]
-        # all weights in one row, and the layers as views of it: Adam then takes one pass instead of seven
-        self._flat, self._weights = _views(shapes)
-        self._slope, self._gradients = _views(shapes)
-        self._matrices = self._flat[: sum(w.size for w in self._weights if w.ndim == 2)]  # they come before the biases
-        self._first, self._second = np.zeros_like(self._flat), np.zeros_like(self._flat)
+        self._widths = (self.inputs, *s.hidden, self.outputs)
+        self._flat = np.zeros(layers.parameter_count(self._widths, skip=True), np.float32)
+        self._slope = np.zeros_like(self._flat)
+        self._stack, self._gradients = (layers.stack(a, self._widths, skip=True) for a in (self._flat, self._slope))
         # the last layer starts at zero: an untrained network answers the mean of what it has seen
-        for weight in self._weights[: len(s.hidden)]:
+        for weight, _ in self._stack.layers[:-1]:
             weight[:] = self._rng.standard_normal(weight.shape, np.float32) / np.sqrt(len(weight))
+        self._adam = Adam(
+            self._flat, AdamSettings(0.9, 0.99, 1e-6, s.decay), layers.weight_mask(self._widths, skip=True)
+        )
         row = 4 * max(self.inputs, self.outputs)
         self.capacity = int(max(64, min(s.store_frames, s.store_bytes // row)))
         self._x, self._y = np.zeros((0, self.inputs), np.float32), np.zeros((0, self.outputs), np.float32)
@@ -157,7 +156,7 @@ class Trainee:
         self._scales = (np.zeros(self.inputs), np.ones(self.inputs), np.zeros(self.outputs), np.ones(self.outputs))
         self._scales32 = tuple(v.astype(np.float32) for v in self._scales)
         self._next_scale = 1
-        self.frames, self.steps, self.stored, self._rows = 0, 0, 0, 0
+        self.frames, self.stored, self._rows = 0, 0, 0
         self.state, self.paused, self.poisoned = NEW, False, False
         self.error, self.usual = float("nan"), float("nan")
         self._slow, self._calm, self._armed, self._since_snapshot = float("nan"), 0, False, 0
@@ -200,7 +199,10 @@ class Trainee:
         """Outputs (outputs) for ``x`` (inputs), or (N, outputs) for (N, inputs); before the first frame zeros."""
         mean, deviation, out_mean, out_deviation = self._scales
         unit = self._near((np.asarray(x, np.float64) - mean) / deviation).astype(np.float32)
-        return _forward(self._weights, unit)[0] * out_deviation + out_mean
+        return (
+            layers.forward(self._stack, np.atleast_2d(unit))[-1].reshape(*unit.shape[:-1], -1) * out_deviation
+            + out_mean
+        )
 
     def train(self, steps: int, seconds: float = np.inf, clock: Callable[[], float] = time.perf_counter) -> int:
         """Learn from random batches of the past: at most ``steps`` of them, ending once ``seconds`` are over.
@@ -251,14 +253,11 @@ class Trainee:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write weights, statistics and replay to ``path`` (npz), whole or not at all: by renaming a temporary file."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
         n = self.stored
-        head = {
-            "format": _FORMAT,
+        about = {
             "inputs": self.inputs,
-            "groups": self.groups,
-            "hidden": self.settings.hidden,
+            "groups": list(self.groups),
+            "hidden": list(self.settings.hidden),
             "frames": self.frames,
             "steps": self.steps,
             "state": self.state,
@@ -269,59 +268,58 @@ class Trainee:
             "next_scale": self._next_scale,
             "rows": self._rows,
         }
-        arrays = {"w": self._flat, "m": self._first, "v": self._second}
-        arrays |= {f"s{i}": w for i, w in enumerate(self._scales)} | {f"n{i}": w for i, w in enumerate(self._moments)}
-        buffer = io.BytesIO()
-        text = np.frombuffer(json.dumps(head).encode(), np.uint8)
-        arrays |= {"head": text, "x": self._x[:n], "y": self._y[:n], "age": self._age[:n]}
-        np.savez(buffer, **arrays)  # type: ignore[arg-type]
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(buffer.getbuffer())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        tensors = {**layers.to_tensors(self._stack), "adam.first": self._adam.first, "adam.second": self._adam.second}
+        tensors |= {f"scale_{i}": a for i, a in enumerate(self._scales)}
+        tensors |= {f"moment_{i}": a for i, a in enumerate(self._moments)}
+        tensors |= {"replay.inputs": self._x[:n], "replay.outputs": self._y[:n], "replay.frame": self._age[:n]}
+        model_file.write(path, model_file.Model(KIND, about, tensors))
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Take up what ``save`` wrote. Raises ValueError, and changes nothing, where the file is of other sizes."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                head = json.loads(bytes(file["head"]).decode())
-                arrays = {name: file[name] for name in file.files if name != "head"}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path}: expected weights saved by the trainee, could not read them: {error}") from error
-        want = (_FORMAT, self.inputs, list(self.groups), list(self.settings.hidden))
-        got = tuple(head.get(k) for k in ("format", "inputs", "groups", "hidden"))
+        about, tensors = _read(path)
+        want = (self.inputs, list(self.groups), list(self.settings.hidden))
+        got = tuple(about.get(k) for k in ("inputs", "groups", "hidden"))
         if want != got:
-            raise ValueError(f"{path}: expected format, inputs, groups, hidden {want}, got {got}; reset to learn anew")
-        expected: dict[str, tuple[int, ...]] = dict.fromkeys("wmv", self._flat.shape)
-        expected |= {f"s{i}": w.shape for i, w in enumerate(self._scales)}
-        expected |= {f"n{i}": w.shape for i, w in enumerate(self._moments)}
-        for name, shape in expected.items():
-            if name not in arrays or arrays[name].shape != shape or not np.all(np.isfinite(arrays[name])):
-                raise ValueError(
-                    f"{path}: expected finite numbers of shape {shape} under {name!r}; the file is damaged"
-                )
-        n = min(len(arrays["x"]), self.capacity)
-        if arrays["x"].shape[1:] != (self.inputs,) or arrays["y"].shape != (len(arrays["x"]), self.outputs):
-            raise ValueError(
-                f"{path}: expected replay frames of {self.inputs} and {self.outputs} numbers; the file is damaged"
-            )
+            raise ValueError(f"{path}: expected inputs, groups, hidden {want}, got {got}; reset to learn anew")
+        try:
+            if about.get("format") == _OLDER_FORMAT:
+                tensors = _from_older(tensors, self._widths)
+            flat = layers.from_tensors(tensors, self._widths, skip=True)
+            self._check(tensors)
+            numbers = {k: int(about[k]) for k in ("frames", "steps", "state", "next_scale", "rows")}
+            errors = {k: float(about[k]) for k in ("error", "usual", "slow")}
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"{path}: the file is damaged: {error}") from None
         self.reset()
-        self._flat[:], self._first[:], self._second[:] = arrays["w"], arrays["m"], arrays["v"]
-        self._scales = (arrays["s0"], arrays["s1"], arrays["s2"], arrays["s3"])
+        self._flat[:], self._adam.step = flat, numbers["steps"]
+        self._adam.first[:], self._adam.second[:] = tensors["adam.first"], tensors["adam.second"]
+        self._scales = (tensors["scale_0"], tensors["scale_1"], tensors["scale_2"], tensors["scale_3"])
         self._scales32 = tuple(v.astype(np.float32) for v in self._scales)
-        self._moments = (arrays["n0"].copy(), arrays["n1"].copy())
+        self._moments = (tensors["moment_0"].copy(), tensors["moment_1"].copy())
+        n = min(len(tensors["replay.inputs"]), self.capacity)
         self._make_room(n)
-        self._x[:n], self._y[:n], self._age[:n] = arrays["x"][:n], arrays["y"][:n], arrays["age"][:n]
+        self._x[:n], self._y[:n] = tensors["replay.inputs"][:n], tensors["replay.outputs"][:n]
+        self._age[:n] = tensors["replay.frame"][:n]
         self.stored, self._newest = n, _newest(self._age[:n], self.settings.recent)
-        self.frames, self.steps, self.state = int(head["frames"]), int(head["steps"]), int(head["state"])
-        self.usual, self._slow, self._armed = float(head["usual"]), float(head["slow"]), bool(head["armed"])
-        self.error, self._next_scale = float(head["error"]), int(head["next_scale"])
-        self._rows = int(head["rows"])
+        self.frames, self.state = numbers["frames"], numbers["state"]
+        self.usual, self._slow, self._armed = errors["usual"], errors["slow"], bool(about["armed"])
+        self.error, self._next_scale = errors["error"], numbers["next_scale"]
+        self._rows = numbers["rows"]
+
+    def _check(self, tensors: Mapping[str, np.ndarray]) -> None:
+        """ValueError unless the state beside the layers has this trainee's shapes and finite numbers."""
+        expected: dict[str, tuple[int, ...]] = dict.fromkeys(("adam.first", "adam.second"), self._flat.shape)
+        expected |= {f"scale_{i}": w.shape for i, w in enumerate(self._scales)}
+        expected |= {f"moment_{i}": w.shape for i, w in enumerate(self._moments)}
+        rows = len(tensors["replay.inputs"])
+        expected |= {
+            "replay.inputs": (rows, self.inputs),
+            "replay.outputs": (rows, self.outputs),
+            "replay.frame": (rows,),
+        }
+        for name, shape in expected.items():
+            if tensors[name].shape != shape or not np.all(np.isfinite(tensors[name])):
+                raise ValueError(f"expected finite numbers of shape {shape} under {name!r}")
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -396,20 +394,20 @@ class Trainee:
         mean, deviation, out_mean, out_deviation = self._scales32
         x = self._near((self._x[rows] - mean) / deviation)
         y = (self._y[rows] - out_mean) / out_deviation
-        guess, layers = _forward(self._weights, x)
-        _backward(self._weights, x, layers, guess - y, self._gradients)
-        self.steps += 1
-        rate = max(s.least_rate, s.rate / (1 + self.steps / s.half_steps))
-        scale = np.float32(rate * np.sqrt(1 - 0.99**self.steps) / (1 - 0.9**self.steps))
-        g, m, v = self._slope, self._first, self._second
-        m += np.float32(0.1) * (g - m)
-        v += np.float32(0.01) * (g * g - v)
-        self._flat -= scale * m / (np.sqrt(v) + np.float32(1e-6))
-        self._matrices *= np.float32(1 - rate * s.decay)  # decoupled from Adam (Loshchilov & Hutter 2019)
+        activations = layers.forward(self._stack, x)
+        # the gradient of half the mean squared residual: mean over the batch, sum over the outputs
+        layers.backward(self._stack, activations, (activations[-1] - y) / np.float32(len(x)), self._gradients)
+        rate = max(s.least_rate, s.rate * inverse_time(self.steps + 1, s.half_steps))
+        self._adam.update(self._flat, self._slope, rate)
+
+    @property
+    def steps(self) -> int:
+        """Learning steps made."""
+        return self._adam.step
 
     def _remember(self) -> _Snapshot:
         return _Snapshot(
-            (self._flat.copy(), self._first.copy(), self._second.copy()),
+            (self._flat.copy(), self._adam.first.copy(), self._adam.second.copy()),
             self._scales,
             (self._moments[0].copy(), self._moments[1].copy()),
             self.frames,
@@ -421,11 +419,11 @@ class Trainee:
         )
 
     def _restore(self, good: _Snapshot) -> None:
-        self._flat[:], self._first[:], self._second[:] = good.weights
+        self._flat[:], self._adam.first[:], self._adam.second[:] = good.weights
         self._scales = good.scales
         self._scales32 = tuple(v.astype(np.float32) for v in self._scales)
         self._moments = (good.moments[0].copy(), good.moments[1].copy())
-        self.frames, self.steps, self._next_scale = good.frames, good.steps, good.next_scale
+        self.frames, self._adam.step, self._next_scale = good.frames, good.steps, good.next_scale
         self._rows = good.rows
         self.usual = self.error = good.usual
         self._slow, self._calm, self._armed, self._since_snapshot = good.slow, 0, True, 0
@@ -440,34 +438,39 @@ def _newest(age: np.ndarray, count: int) -> list[int]:
     return [int(i) for i in np.argsort(age)[-count:]]
 
 
-def _views(shapes: Sequence[tuple[int, ...]]) -> tuple[np.ndarray, list[np.ndarray]]:
-    sizes = [int(np.prod(shape)) for shape in shapes]
-    flat = np.zeros(sum(sizes), np.float32)
-    parts = np.split(flat, np.cumsum(sizes)[:-1])
-    return flat, [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
+    """The JSON values and the arrays of a saved trainee, of this format or the older one; ValueError in words."""
+    try:
+        model = model_file.read(path, KIND)
+        return model.about, model.tensors
+    except (OSError, ValueError) as error:
+        reason = error
+    try:  # before model files had kinds
+        with open(path, "rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            about: dict[str, Any] = json.loads(bytes(archive["head"]))
+            if about["format"] == _OLDER_FORMAT:
+                return about, {name: archive[name] for name in archive.files if name != "head"}
+    except Exception:  # a damaged file raises many kinds; the first reason says it best
+        pass
+    raise ValueError(f"{path}: expected weights saved by the trainee, could not read them: {reason}") from reason
 
 
-def _forward(weights: list[np.ndarray], x: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Weights are the layers' matrices, the linear path's matrix, then the biases: depth + 1, 1, depth + 1 arrays."""
-    depth = (len(weights) - 3) // 2
-    layers = []
-    value = x
-    for i in range(depth):
-        value = np.tanh(value @ weights[i] + weights[depth + 2 + i])
-        layers.append(value)
-    return value @ weights[depth] + x @ weights[depth + 1] + weights[-1], layers
-
-
-def _backward(
-    weights: list[np.ndarray], x: np.ndarray, layers: list[np.ndarray], residual: np.ndarray, out: list[np.ndarray]
-) -> None:
-    """Write to ``out`` the gradient of half the mean squared residual (mean over the batch, sum over the outputs)."""
-    depth = len(layers)
-    back = residual / np.float32(len(x))
-    np.matmul(layers[-1].T, back, out=out[depth])
-    np.matmul(x.T, back, out=out[depth + 1])
-    np.sum(back, axis=0, out=out[-1])
-    for i in range(depth - 1, -1, -1):
-        back = (back @ weights[i + 1].T) * (1 - layers[i] * layers[i])
-        np.matmul((layers[i - 1] if i else x).T, back, out=out[i])
-        np.sum(back, axis=0, out=out[depth + 2 + i])
+def _from_older(tensors: Mapping[str, np.ndarray], widths: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """The arrays of the older format under today's names: it held all matrices, the linear path, then all biases."""
+    shapes = [*itertools.pairwise(widths), (widths[0], widths[-1]), *((w,) for w in widths[1:])]
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    flat: dict[str, np.ndarray] = {}
+    for name in ("w", "m", "v"):
+        if tensors[name].shape != (ends[-1],):
+            raise ValueError(f"expected {ends[-1]} numbers under {name!r}, got {tensors[name].shape}")
+        parts = [a.reshape(s) for a, s in zip(np.split(tensors[name], ends[:-1]), shapes, strict=True)]
+        depth = len(widths) - 1
+        named = {f"layer_{i + 1}.weights": parts[i] for i in range(depth)} | {"skip.weights": parts[depth]}
+        named |= {f"layer_{i + 1}.bias": parts[depth + 1 + i] for i in range(depth)}
+        flat[name] = layers.from_tensors(named, widths, skip=True)
+        if name == "w":
+            out = named
+    out |= {"adam.first": flat["m"], "adam.second": flat["v"]}
+    out |= {f"scale_{i}": tensors[f"s{i}"] for i in range(4)} | {f"moment_{i}": tensors[f"n{i}"] for i in range(2)}
+    return out | {"replay.inputs": tensors["x"], "replay.outputs": tensors["y"], "replay.frame": tensors["age"]}

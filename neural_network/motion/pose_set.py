@@ -233,6 +233,21 @@ def join(sets: list[PoseSet]) -> PoseSet:
     )
 
 
+def first(poses: PoseSet, frames: int) -> PoseSet:
+    """The first ``frames`` frames as a PoseSet of their own; they must end where a clip ends."""
+    clips = int(poses.clip[frames - 1]) + 1
+    return replace(
+        poses,
+        rot=poses.rot[:frames],
+        root_pos=poses.root_pos[:frames],
+        clip=poses.clip[:frames],
+        clip_names=poses.clip_names[:clips],
+        clip_tasks=poses.clip_tasks[:clips],
+        clip_fps=poses.clip_fps[:clips],
+        ground=None if poses.ground is None else poses.ground[:clips],
+    )
+
+
 def on_body(poses: PoseSet, skeleton: Skeleton) -> PoseSet:
     """The same motion on another body of the same tree: every bone turns as it did, strides grow with the leg.
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import make_poses, make_rig, relative_error, run_cli
 
 from neural_network.__main__ import main
-from neural_network.ik import bench, network, training
+from neural_network.ik import batches, bench, network, task
 from neural_network.ik.context import prepare
 from neural_network.ik.network import Network
 from neural_network.ik.settings import Training
@@ -41,12 +41,12 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def untrained(rig_name: str, layout: str = "reference") -> tuple[Network, pose_set.PoseSet]:
     poses = make_poses(make_rig(rig_name), clips=2, frames=20)
     config = Training(layout=layout, hidden=(8,))
-    return training.begin(poses.skeleton, prepare(poses), np.arange(poses.frames), config), poses
+    return task.begin(poses.skeleton, prepare(poses), np.arange(poses.frames), config), poses
 
 
 def test_both_sides_of_the_speedup_compute_the_same_gradient(rng: np.random.Generator) -> None:
     poses = make_poses(make_rig("reference"), clips=1, frames=6)
-    truth, _, targets = training.true_batch(poses.skeleton, prepare(poses), np.arange(6))
+    truth, _, targets = batches.true_batch(poses.skeleton, prepare(poses), np.arange(6))
     rot = truth.astype(np.float64) + rng.normal(0, 0.2, truth.shape)
     before = rot.copy()
     _, exact = bench.fk_gradient(poses.skeleton, rot, targets)
@@ -57,7 +57,7 @@ def test_both_sides_of_the_speedup_compute_the_same_gradient(rng: np.random.Gene
 
 def test_the_numeric_side_is_right_enough_in_the_precision_that_is_timed(rng: np.random.Generator) -> None:
     poses = make_poses(make_rig("reference"), clips=1, frames=6)
-    truth, _, targets = training.true_batch(poses.skeleton, prepare(poses), np.arange(6))
+    truth, _, targets = batches.true_batch(poses.skeleton, prepare(poses), np.arange(6))
     rot = truth + rng.normal(0, 0.2, truth.shape).astype(np.float32)
     _, exact = bench.fk_gradient(poses.skeleton, rot, targets)
     assert exact.dtype == np.float32

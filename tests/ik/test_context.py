@@ -11,7 +11,7 @@ from conftest import EXACT, RIGS, local_of, make_poses, make_rig, random_turns, 
 
 from neural_network.core import forward_kinematics as fk
 from neural_network.core import rotations, skeleton
-from neural_network.ik import context, training
+from neural_network.ik import batches, context
 from neural_network.ik.context import LAYOUTS
 from neural_network.motion import pose_set
 from neural_network.motion.pose_set import PoseSet
@@ -24,7 +24,7 @@ ENCODED = 2e-5
 def encode(poses: PoseSet, layout: str = "reference", older_ground: bool = False) -> np.ndarray:
     """All frames through the very functions that training and solving use."""
     samples = context.prepare(poses, older_ground)
-    _, _, targets = training.true_batch(poses.skeleton, samples, np.arange(poses.frames))
+    _, _, targets = batches.true_batch(poses.skeleton, samples, np.arange(poses.frames))
     return context.features(LAYOUTS[layout], poses.skeleton, targets)
 
 
@@ -317,7 +317,7 @@ def test_columns_name_what_they_hold(name: str, layout: str) -> None:
     """Change one thing asked for, and only its own columns may change."""
     rig, shape = make_rig(name), LAYOUTS[layout]
     poses = make_poses(rig, clips=1, frames=6)
-    _, _, targets = training.true_batch(rig, context.prepare(poses), np.arange(6))
+    _, _, targets = batches.true_batch(rig, context.prepare(poses), np.arange(6))
     targets = replace(targets, given=np.ones((2, len(rig.effectors), 6), np.float32))
     base = context.features(shape, rig, targets)
     assert base.shape == (6, shape.input_count(rig))
@@ -369,7 +369,7 @@ def test_the_layout_of_bodies_tells_the_lengths_of_both_bones_of_every_limb() ->
 def test_what_is_not_given_does_not_show(rng: np.random.Generator) -> None:
     rig, layout = make_rig("reference"), LAYOUTS["masked"]
     poses = make_poses(rig, clips=1, frames=6)
-    _, _, targets = training.true_batch(rig, context.prepare(poses), np.arange(6))
+    _, _, targets = batches.true_batch(rig, context.prepare(poses), np.arange(6))
     given = np.ones((2, 5, 6), np.float32)
     given[:, 2] = 0  # the left foot
     given[1, 0] = 0  # how the left hand is turned

@@ -12,7 +12,7 @@ from conftest import EXACT, FLOAT32, GRADIENT, make_rig, numeric_gradient, rando
 from neural_network.core import forward_kinematics as fk
 from neural_network.core import rotations
 from neural_network.core.skeleton import Skeleton
-from neural_network.ik import losses, training
+from neural_network.ik import augmentation, batches, losses
 from neural_network.ik.context import LAYOUTS, Targets, targets_of
 from neural_network.ik.losses import Truth
 from neural_network.ik.settings import Losses
@@ -37,14 +37,14 @@ def turned_by(regime: str, rng: np.random.Generator, count: int, bones: int) -> 
         rot[:, ::2] = 0
     elif regime == "near pi":
         rot[:, ::2] *= (np.pi - 0.01) / np.linalg.norm(rot[:, ::2], axis=-1, keepdims=True)
-    return training.components(rot)
+    return batches.components(rot)
 
 
 def problem(
     rig: Skeleton, layout: str, regime: str, rng: np.random.Generator, count: int = 1
 ) -> tuple[np.ndarray, Targets, Truth]:
     """Outputs (N, O), the targets asked for, and the true pose that meets them."""
-    truth = true_pose(rig, training.components(random_turns(rng, count, rig.count, below=1.0)))
+    truth = true_pose(rig, batches.components(random_turns(rng, count, rig.count, below=1.0)))
     grounded = rng.integers(0, 2, (count, len(rig.feet))).astype(float)
     grounded[0] = 1
     outputs = turned_by(regime, rng, count, rig.count).transpose(2, 1, 0).reshape(count, -1)
@@ -109,7 +109,7 @@ def test_bodies_of_random_proportions_have_exact_gradients_too(rng: np.random.Ge
     rig, layout = make_rig("reference"), LAYOUTS["reference"]
     weights = Losses(pose=0, limits=0, joints=0.3)
     outputs, targets, truth = problem(rig, "reference", "any", rng, count=2)
-    other = replace(truth, offsets=training.random_proportions(rig, 0.3, 2, rng).astype(np.float64))
+    other = replace(truth, offsets=augmentation.random_proportions(rig, 0.3, 2, rng).astype(np.float64))
 
     def value(at: np.ndarray) -> float:
         return weighted(losses.total(layout, rig, at, targets, other, weights)[0], weights)
@@ -140,7 +140,7 @@ def test_float32_agrees_with_float64(name: str, layout: str, rng: np.random.Gene
 
 def test_a_perfect_pose_costs_nothing_and_pulls_nowhere(rng: np.random.Generator) -> None:
     rig, layout = make_rig("reference"), LAYOUTS["reference"]
-    rot = training.components(random_turns(rng, 3, rig.count, below=0.05))
+    rot = batches.components(random_turns(rng, 3, rig.count, below=0.05))
     truth = true_pose(rig, rot)
     outputs = rot.transpose(2, 1, 0).reshape(3, -1)
     values, gradient = losses.total(
@@ -270,7 +270,7 @@ def test_a_long_way_round_is_judged_as_the_short_one(rng: np.random.Generator) -
 
 def test_bones_without_limits_cost_nothing(rng: np.random.Generator) -> None:
     creature, rig = make_rig("creature"), make_rig("reference")
-    wild = training.components(random_turns(rng, 3, creature.count))
+    wild = batches.components(random_turns(rng, 3, creature.count))
     assert losses.joint_limits(creature, wild)[0] == 0
     rot = np.zeros((3, rig.count, 1))
     rot[:, 0] = 3.0  # the Hips have none

@@ -13,7 +13,7 @@ from conftest import make_poses, make_rig
 
 from neural_network.core import forward_kinematics, rotations
 from neural_network.core.skeleton import SkeletonMismatch
-from neural_network.ik import baselines, context, network, quality, training
+from neural_network.ik import baselines, batches, context, network, quality, task
 from neural_network.ik.context import Samples
 from neural_network.ik.losses import Truth
 from neural_network.ik.network import Network
@@ -29,8 +29,7 @@ def learned() -> tuple[Network, PoseSet, Samples, np.ndarray]:
     poses = make_poses(make_rig("tentacle"))
     samples, parts = context.prepare(poses), splits.split(poses)
     config = Training(hidden=(64,), epochs=80, augment=10, lr=0.01)
-    *_, last = training.train(poses.skeleton, samples, parts, config)
-    net = training.finish(poses.skeleton, samples, parts, config, last.state)
+    net = task.fit(poses.skeleton, samples, parts, config)
     return replace(net, meta={"data": quality.describe_split(poses, parts, "block")}), poses, samples, parts
 
 
@@ -85,7 +84,7 @@ def test_one_effector_that_does_not_follow_fails_alone() -> None:
     """Both bounds count: the gain of all together, and of each."""
     poses = make_poses(make_rig("reference"), frames=30)
     samples, parts = context.prepare(poses), splits.split(poses)
-    net = training.begin(poses.skeleton, samples, np.flatnonzero(parts == TRAIN), Training(hidden=(8,)))
+    net = task.begin(poses.skeleton, samples, np.flatnonzero(parts == TRAIN), Training(hidden=(8,)))
     result = quality.suite(net, samples, np.flatnonzero(parts == TEST), poses)[-1]
     assert not result.passed
     assert any(name in result.sentence for name in ("LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head"))
@@ -244,7 +243,7 @@ def test_blinding_ground_phase_and_task_is_what_the_row_says() -> None:
     (weights, _), _ = network.layers(parameters, network.sizes(net.skeleton, net.layout, net.hidden))
     weights[blind] = 0
     deaf = replace(net, parameters=parameters)
-    targets, truth = training.asked(net.layout, net.skeleton, samples, rows)
+    targets, truth = batches.asked(net.layout, net.skeleton, samples, rows)
     expected = quality.predicted(deaf, targets, truth).effector
     np.testing.assert_allclose(quality.without_context(deaf, samples, rows).effector, expected, atol=1e-6)
     np.testing.assert_allclose(quality.without_context(net, samples, rows).effector, expected, atol=1e-6)
@@ -256,7 +255,7 @@ def test_blinding_ground_phase_and_task_is_what_the_row_says() -> None:
 def test_the_nearest_frame_of_a_known_pose_is_itself() -> None:
     _, poses, samples, parts = learned()
     rows = np.flatnonzero(parts == TRAIN)
-    posed, _, targets = training.true_batch(poses.skeleton, samples, rows)
+    posed, _, targets = batches.true_batch(poses.skeleton, samples, rows)
     rot, found = baselines.nearest(poses.skeleton, samples, rows, targets)
     np.testing.assert_array_equal(found, rows)
     apart = rotations.matrix_components(rot) - rotations.matrix_components(posed)
@@ -267,11 +266,11 @@ def test_the_plain_answers_take_the_hips_as_given() -> None:
     _, poses, samples, parts = learned()
     rig, rows = poses.skeleton, np.flatnonzero(parts == TEST)
     train, held = np.flatnonzero(parts == TRAIN), np.flatnonzero(parts == VALIDATION)
-    _, _, targets = training.true_batch(rig, samples, rows)
+    _, _, targets = batches.true_batch(rig, samples, rows)
     model = baselines.fit_ridge(rig, samples, train, held)
     for rot in (
         baselines.rest(rig, targets),
-        baselines.with_root(training.mean_pose(samples, train), targets),
+        baselines.with_root(batches.mean_pose(samples, train), targets),
         baselines.nearest(rig, samples, train, targets)[0],
         baselines.ridge(rig, model, targets),
         baselines.classical(rig, baselines.rest(rig, targets), targets),
@@ -283,9 +282,9 @@ def test_the_plain_answers_take_the_hips_as_given() -> None:
 def test_the_classical_solver_reaches_what_can_be_reached() -> None:
     _, poses, samples, parts = learned()
     rig = poses.skeleton
-    _, _, targets = training.true_batch(rig, samples, np.flatnonzero(parts == TEST))
+    _, _, targets = batches.true_batch(rig, samples, np.flatnonzero(parts == TEST))
     rot = baselines.classical(rig, baselines.rest(rig, targets), targets)
-    assert np.median(training.effector_distances(rig, rot, targets)) < 1e-4
+    assert np.median(batches.effector_distances(rig, rot, targets)) < 1e-4
 
 
 def test_ridge_finds_a_linear_answer_that_is_there() -> None:
@@ -295,7 +294,7 @@ def test_ridge_finds_a_linear_answer_that_is_there() -> None:
     samples = context.prepare(poses)
     small = replace(samples, rot=samples.rot * np.float32(0.05))
     rows = np.arange(poses.frames)
-    _, _, targets = training.true_batch(rig, small, rows[::7])
+    _, _, targets = batches.true_batch(rig, small, rows[::7])
     ridge = baselines.ridge(rig, baselines.fit_ridge(rig, small, rows, rows[:0]), targets)
-    errors = [training.effector_distances(rig, r, targets).mean() for r in (ridge, baselines.rest(rig, targets))]
+    errors = [batches.effector_distances(rig, r, targets).mean() for r in (ridge, baselines.rest(rig, targets))]
     assert errors[0] < 0.1 * errors[1]

@@ -12,7 +12,7 @@ from conftest import RIGS, make_rig, random_turns
 from neural_network.core import forward_kinematics as fk
 from neural_network.core import rotations
 from neural_network.core.skeleton import Skeleton
-from neural_network.ik import refinement, training
+from neural_network.ik import batches, refinement
 from neural_network.ik.losses import limit_excess
 from neural_network.ik.refinement import Refined, Wish
 
@@ -31,7 +31,7 @@ def problem(
     rig: Skeleton, rng: np.random.Generator, count: int = 40, apart: float = 0.3
 ) -> tuple[np.ndarray, Wish, np.ndarray]:
     """A start (3, J, N), a wish that the pose nearby meets, and that pose; float32, the same Hips."""
-    start = training.components(random_turns(rng, count, rig.count, below=1.0))
+    start = batches.components(random_turns(rng, count, rig.count, below=1.0))
     truth = start + apart * rng.normal(size=start.shape) / np.sqrt(3)
     truth[:, 0] = start[:, 0]
     turned, heads = posed(rig, truth.astype(np.float32))
@@ -238,7 +238,7 @@ def excess(rig: Skeleton, rot: np.ndarray) -> np.ndarray:
 
 def test_clamping_brings_every_joint_inside_and_leaves_the_rest(rng: np.random.Generator) -> None:
     rig = make_rig("reference")
-    rot = training.components(random_turns(rng, 200, rig.count)).astype(np.float32)
+    rot = batches.components(random_turns(rng, 200, rig.count)).astype(np.float32)
     assert excess(rig, rot).max() > 1
     inside = refinement.clamp(rig, rot)
     assert excess(rig, inside).max() <= 1e-3

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import make_poses, make_rig
 
-from neural_network.ik import quality, report, training
+from neural_network.ik import quality, report, task
 from neural_network.ik.context import Samples, prepare
 from neural_network.ik.network import Network
 from neural_network.ik.settings import Training
@@ -61,7 +61,7 @@ class Page(HTMLParser):
 def made(poses: PoseSet, kind: str = "block", layout: str = "reference") -> tuple[Network, Samples, dict[str, Any]]:
     samples, parts = prepare(poses), splits.split(poses, kind)
     config = Training(layout=layout, hidden=(8,))
-    net = training.begin(poses.skeleton, samples, np.flatnonzero(parts == TRAIN), config)
+    net = task.begin(poses.skeleton, samples, np.flatnonzero(parts == TRAIN), config)
     net = replace(
         net, meta={"data": quality.describe_split(poses, parts, kind), "config": {"hidden": [8], "lr": 0.001}}
     )

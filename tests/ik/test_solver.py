@@ -16,7 +16,7 @@ from conftest import REPO, RIGS, make_poses, make_rig, random_turns, run_cli
 from neural_network.core import forward_kinematics as fk
 from neural_network.core import rotations, skeleton
 from neural_network.core.skeleton import Skeleton
-from neural_network.ik import context, network, novelty, single_pose, solver, training
+from neural_network.ik import batches, context, network, novelty, single_pose, solver, task
 from neural_network.ik.context import LAYOUTS
 from neural_network.ik.losses import limit_excess
 from neural_network.ik.settings import Training
@@ -36,8 +36,7 @@ def trained(name: str = "reference", layout: str = "reference") -> tuple[Solver,
     samples, parts = context.prepare(poses), splits.split(poses)
     drop = 0.5 if LAYOUTS[layout].mask else 0.0
     config = Training(hidden=(24,), epochs=6, batch_size=32, augment=4, lr=0.01, layout=layout, drop_effectors=drop)
-    *_, last = training.train(poses.skeleton, samples, parts, config)
-    net = training.finish(poses.skeleton, samples, parts, config, last.state)
+    net = task.fit(poses.skeleton, samples, parts, config)
     return Solver(novelty.with_centres(net, poses, samples, parts)), poses
 
 
@@ -125,8 +124,8 @@ def test_without_steps_it_is_the_network_that_was_trained(name: str) -> None:
     rig = found.skeleton
     samples = context.prepare(poses)
     rows = np.arange(0, poses.frames, 7)
-    _, _, targets = training.true_batch(rig, samples, rows)
-    rot, _ = training.predict(found.net, targets)
+    _, _, targets = batches.true_batch(rig, samples, rows)
+    rot, _ = batches.predict(found.net, targets)
     goals = replace(
         goals_of(poses, rows),
         phase=samples.phase[rows],
@@ -493,15 +492,6 @@ def test_the_quick_kinematics_is_the_other_one(rng: np.random.Generator) -> None
         turned, heads = fk.forward(rig, rot)
         np.testing.assert_allclose(back.transpose(0, 2, 1), turned, atol=1e-5)
         np.testing.assert_allclose(heads_one.T, heads / rig.leg_length, atol=1e-5)
-
-
-def test_the_quick_rotations_are_the_other_ones(rng: np.random.Generator) -> None:
-    rot = np.concatenate([np.zeros((1, 3)), random_turns(rng, 200), [[np.pi, 0, 0], [0, 0, 1e-9]]])
-    quaternions = single_pose.quaternions(rot)
-    np.testing.assert_allclose(quaternions, rotations.quaternion_from_axis_angle(rot), atol=1e-12)
-    matrices = rotations.matrix_from_axis_angle(rot)
-    np.testing.assert_allclose(single_pose.matrices(quaternions), matrices, atol=1e-6)
-    assert angles(single_pose.quaternions_of(matrices), quaternions).max() < 1e-6
 
 
 def test_solver_names_its_effectors_in_order() -> None:

@@ -159,7 +159,9 @@ def test_a_damaged_or_foreign_file_is_refused_and_changes_nothing(tmp_path, dama
     else:
         with np.load(path) as file:
             arrays = dict(file)
-        arrays["w"] = np.full_like(arrays["w"], np.nan) if damage == "nan" else np.array([{}], object)
+        arrays["layer_1.weights"] = (
+            np.full_like(arrays["layer_1.weights"], np.nan) if damage == "nan" else np.array([{}], object)
+        )
         np.savez(path, **arrays)
     before = trainee.predict(np.ones(3)), trainee.frames
     with pytest.raises(ValueError, match="expected"):

@@ -15,7 +15,8 @@ from conftest import FLOAT32, make_poses, make_rig, run_cli
 from neural_network.__main__ import main
 from neural_network.core import forward_kinematics as fk
 from neural_network.core import rotations
-from neural_network.ik import network, quality, targets_file, training
+from neural_network.ik import batches, network, quality, targets_file
+from neural_network.ik.task import fit
 from neural_network.ik.context import prepare
 from neural_network.ik.losses import limit_excess
 from neural_network.ik.network import Network
@@ -38,8 +39,7 @@ def trained(poses: PoseSet, epochs: int, kind: str = "block") -> Network:
     parts = splits.split(poses, kind)
     samples = prepare(poses)
     config = Training(epochs=epochs, augment=8, lr=0.01, hidden=(64,), joint_noise=0.6)
-    state = [epoch.state for epoch in training.train(poses.skeleton, samples, parts, config)][-1]
-    net = training.finish(poses.skeleton, samples, parts, config, state)
+    net = fit(poses.skeleton, samples, parts, config)
     meta = {
         "config": asdict(config),
         "data": quality.describe_split(poses, parts, kind),
@@ -141,8 +141,8 @@ def test_a_trained_network_passes_and_its_figures_are_written_as_json(
     assert {"seconds", "cpu_seconds", "epochs", "best_epoch", "samples_per_second"} <= set(card["train"])
     assert [set(t) >= {"name", "passed", "score", "threshold"} for t in card["tests"]] == [True] * 5
     # the figure, worked out here from the network's answer alone
-    targets, _ = training.asked(net.layout, net.skeleton, prepare(poses), np.flatnonzero(parts == TEST))
-    error = training.effector_distances(net.skeleton, training.predict(net, targets)[0], targets).mean() * 1000
+    targets, _ = batches.asked(net.layout, net.skeleton, prepare(poses), np.flatnonzero(parts == TEST))
+    error = batches.effector_distances(net.skeleton, batches.predict(net, targets)[0], targets).mean() * 1000
     assert card["holdout"]["effector_mm"]["mean"] == pytest.approx(error, rel=1e-4)
 
 
@@ -257,8 +257,8 @@ def test_no_steps_is_the_network_alone(files: dict[str, Path], net: Network, pos
     arrays |= {name: getattr(samples, name)[rows] for name in ("phase", "task", "grounded", "desired", "ground")}
     write_targets(files["targets"], arrays)
     assert main(words("solve", files, "-o", tmp_path / "out.npz", "--steps", "0")) == 0
-    targets, _ = training.asked(net.layout, net.skeleton, samples, rows)
-    rot = training.predict(net, targets)[0].transpose(2, 1, 0)
+    targets, _ = batches.asked(net.layout, net.skeleton, samples, rows)
+    rot = batches.predict(net, targets)[0].transpose(2, 1, 0)
     expected = net.skeleton.from_core(rot.astype(np.float64))[:, 1:]
     np.testing.assert_allclose(read(tmp_path / "out.npz")["rot"][:, 1:], expected, atol=1e-4)
 

@@ -16,8 +16,10 @@ import pytest
 from conftest import make_poses, make_rig, run_cli
 
 import standalone_trainer
-from neural_network.ik import network, training
+from neural_network.ik import network
+from neural_network.ik import trainer as trainer_module
 from neural_network.ik.settings import Training
+from neural_network.learning import loop
 from neural_network.motion import pose_set, splits
 
 QUICK = ("--epochs", "2", "--hidden", "8", "--augment", "2", "--no-beside")
@@ -346,9 +348,9 @@ def test_after_ctrl_c_it_goes_on_to_the_very_same_result(data: Path, tmp_path: P
     assert whole.returncode == 1, whole.stderr
     done = interrupted("epoch    1/", *words, "--weights", tmp_path / "best.npy")
     assert done.returncode == 130, (done.stdout, done.stderr)
-    assert "Stopping after this epoch (Ctrl-C again: at once)" in done.stdout
+    assert "Stopping after this epoch (press Ctrl-C again to stop at once)" in done.stdout
     found = re.search(
-        r"Stopped after epoch (\d+). Best weights so far .* Go on with the same command and --resume", done.stdout
+        r"Stopped after epoch (\d+). The best weights so far .* Go on with the same command and --resume", done.stdout
     )
     assert found, done.stdout
     assert int(found[1]) < 12
@@ -367,7 +369,7 @@ def test_a_second_ctrl_c_stops_at_once(data: Path, tmp_path: Path) -> None:
     done = interrupted("epoch    1/|twice", *words, "--weights", tmp_path / "best.npy")
     assert done.returncode == 130, done.stderr
     assert done.stdout.count("Stopping after this epoch") == 1
-    assert "Stopped at once; the weights on disk are as they were." in done.stdout
+    assert "Stopped at once; the weights on disk are unchanged." in done.stdout
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "best.npy").exists()
 
@@ -393,7 +395,7 @@ def test_a_cancel_file_stops_as_ctrl_c_does(trainer: Trainer, tmp_path: Path, mo
         stopping_after(3, cancel, patch)
         code, out, _ = trainer(*words, "--cancel-file", cancel, "--progress", tmp_path / "progress")
     assert code == 130
-    assert "Stopped after epoch 3. Best weights so far" in out
+    assert "Stopped after epoch 3. The best weights so far" in out
     last = json.loads((tmp_path / "progress").read_text().splitlines()[-1])
     assert last == {"done": True, "exit": 130, "weights": str(tmp_path / "best.npy"), "saved": True}
     assert network.load(tmp_path / "best.npy").meta["epochs"] == 3
@@ -411,7 +413,7 @@ def test_stopping_a_fold_leaves_the_weights_as_they_were(
         *QUICK, "--folds", "2", "--cancel-file", tmp_path / "cancel", "--progress", tmp_path / "progress"
     )
     assert code == 130
-    assert "The weights on disk are as they were." in out
+    assert "The weights on disk are unchanged." in out
     assert (tmp_path / "best.npy").read_bytes() == b"mine"
     last = json.loads((tmp_path / "progress").read_text().splitlines()[-1])
     assert (last["done"], last["exit"], last["saved"]) == (True, 130, False)
@@ -448,7 +450,7 @@ def test_ctrl_c_after_the_weights_were_saved_says_so(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(standalone_trainer.Job, "beside", interrupted)
+    monkeypatch.setattr(trainer_module, "train_beside", interrupted)
     code, out, err = trainer(*QUICK[:-1], "--progress", tmp_path / "progress")
     assert (code, err) == (130, "")
     assert f"the weights in {tmp_path / 'best.npy'} are complete" in out
@@ -458,7 +460,7 @@ def test_ctrl_c_after_the_weights_were_saved_says_so(
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device that is always full")
 def test_a_progress_file_on_a_full_disk_does_not_end_the_training(trainer: Trainer, tmp_path: Path) -> None:
     _, out, err = trainer(*QUICK, "--progress", "/dev/full")
-    assert err.count("No space left on device; the training goes on") == 1
+    assert err.count("No space left on device; the training continues") == 1
     assert "epoch    2/2" in out
     assert network.load(tmp_path / "best.npy").meta["epochs"] == 2
 
@@ -469,7 +471,7 @@ def test_a_training_whose_weights_cannot_be_saved_can_be_resumed(
     def full(path: Path, *_: Any) -> None:
         raise OSError(f"cannot write {path}: No space left on device")
 
-    monkeypatch.setattr(standalone_trainer, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(loop, "SAVE_EVERY", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(network, "save", full)
         assert "No space left" in one_sentence(*trainer(*QUICK))
@@ -501,8 +503,8 @@ def test_resume_does_not_go_with_folds(trainer: Trainer) -> None:
 def test_the_state_is_saved_now_and_then_for_a_power_cut(
     trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standalone_trainer, "SAVE_EVERY", -1.0)
-    begun = training.train
+    monkeypatch.setattr(loop, "SAVE_EVERY", -1.0)
+    begun = loop.train
     seen: list[bool] = []
 
     def watched(*args: Any, **kwargs: Any) -> Any:
@@ -510,7 +512,7 @@ def test_the_state_is_saved_now_and_then_for_a_power_cut(
             seen.append((tmp_path / "best.resume.npz").exists())
             yield epoch
 
-    monkeypatch.setattr(training, "train", watched)
+    monkeypatch.setattr(loop, "train", watched)
     trainer(*QUICK)
     assert seen == [False, True]
     assert not (tmp_path / "best.resume.npz").exists()

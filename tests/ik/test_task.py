@@ -14,11 +14,12 @@ from conftest import FLOAT32, ROUND_TRIP, make_poses, make_rig, random_turns
 from neural_network.core import forward_kinematics as fk
 from neural_network.core import rotations, skeleton
 from neural_network.core.skeleton import Skeleton
-from neural_network.ik import context, network, training
+from neural_network.ik import augmentation, batches, context, network, task
 from neural_network.ik.context import LAYOUTS, Samples
 from neural_network.ik.network import Network
 from neural_network.ik.settings import Losses, Training
-from neural_network.ik.training import Epoch, State
+from neural_network.learning import loop
+from neural_network.learning.loop import Epoch, State
 from neural_network.motion import splits
 from neural_network.motion.splits import TRAIN, VALIDATION
 
@@ -41,16 +42,23 @@ def run(
     start: Network | None = None,
     state: State | None = None,
 ) -> tuple[Network, list[Epoch]]:
-    epochs = list(training.train(*problem, config, start, state))
-    return training.finish(*problem, config, epochs[-1].state, start), epochs
+    learning = task.PoseTask(*problem, config, start)
+    epochs = list(loop.train(learning, task.loop_settings(config), state))
+    return learning.network(epochs[-1].state), epochs
+
+
+def train(
+    problem: tuple[Skeleton, Samples, np.ndarray], config: Training, start: Network | None = None
+) -> Iterator[Epoch]:
+    return loop.train(task.PoseTask(*problem, config, start), task.loop_settings(config))
 
 
 def through_a_file(state: State) -> State:
     buffer = io.BytesIO()
-    np.savez(buffer, **training.pack(state))  # type: ignore[arg-type]
+    np.savez(buffer, **loop.pack(state))  # type: ignore[arg-type]
     buffer.seek(0)
     with np.load(buffer, allow_pickle=False) as archive:
-        return training.unpack({name: archive[name] for name in archive.files})
+        return loop.unpack({name: archive[name] for name in archive.files})
 
 
 def stopped_after(epochs: Iterator[Epoch], count: int) -> State:
@@ -67,11 +75,11 @@ def test_it_learns_far_beyond_the_mean_pose(problem: tuple[Skeleton, Samples, np
     rig, samples, parts = problem
     net, epochs = run(problem, replace(QUICK, hidden=(64,), epochs=40, lr=0.01))
     rows, held = np.flatnonzero(parts == TRAIN), np.flatnonzero(parts == VALIDATION)
-    _, _, targets = training.true_batch(rig, samples, held)
-    mean = training.components(np.repeat(training.mean_pose(samples, rows)[None], len(held), axis=0))
+    _, _, targets = batches.true_batch(rig, samples, held)
+    mean = batches.components(np.repeat(batches.mean_pose(samples, rows)[None], len(held), axis=0))
     mean[:, 0] = rotations.axis_angle_components(targets.root)
-    plain = training.effector_distances(rig, mean, targets).mean()
-    learned = training.error_of(net, samples, held)
+    plain = batches.effector_distances(rig, mean, targets).mean()
+    learned = batches.error_of(net, samples, held)
     assert learned < plain / 2
     assert learned == pytest.approx(min(e.validation for e in epochs), abs=1e-6)
     assert learned < epochs[0].validation / 2
@@ -83,7 +91,7 @@ def test_every_layout_and_every_body_can_be_trained(name: str, layout: str) -> N
     problem = laid_out(name)
     drop = 0.5 if LAYOUTS[layout].mask else 0.0
     _, epochs = run(problem, replace(QUICK, layout=layout, epochs=8, drop_effectors=drop))
-    assert all(np.isfinite(e.validation) and np.isfinite(e.fk) for e in epochs)
+    assert all(np.isfinite(e.validation) and np.isfinite(e.value) for e in epochs)
     assert epochs[-1].best_value < 0.9 * epochs[0].validation
 
 
@@ -110,7 +118,7 @@ def test_a_stopped_training_goes_on_to_the_very_same_result(
     config: Training, problem: tuple[Skeleton, Samples, np.ndarray]
 ) -> None:
     whole, epochs = run(problem, replace(config, epochs=5))
-    state = stopped_after(training.train(*problem, replace(config, epochs=5)), 2)
+    state = stopped_after(train(problem, replace(config, epochs=5)), 2)
     resumed, rest = run(problem, replace(config, epochs=5), state=through_a_file(state))
     assert [e.number for e in rest] == [3, 4, 5]
     assert resumed.parameters.tobytes() == whole.parameters.tobytes()
@@ -119,7 +127,7 @@ def test_a_stopped_training_goes_on_to_the_very_same_result(
 
 
 def test_a_state_comes_back_from_its_arrays(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
-    state = stopped_after(training.train(*problem, QUICK), 2)
+    state = stopped_after(train(problem, QUICK), 2)
     found = through_a_file(state)
     for name, value in vars(state).items():
         if isinstance(value, np.ndarray):
@@ -129,7 +137,7 @@ def test_a_state_comes_back_from_its_arrays(problem: tuple[Skeleton, Samples, np
 
 
 def test_the_state_of_an_epoch_stays_what_it_was(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
-    epochs = training.train(*problem, QUICK)
+    epochs = train(problem, QUICK)
     state = next(epochs).state
     kept = state.parameters.copy(), state.best.copy()
     list(epochs)
@@ -150,7 +158,7 @@ def test_it_stops_when_patience_ends_and_keeps_the_best(problem: tuple[Skeleton,
     assert last.best_value == min(values)
     assert [e.best for e in epochs] == [v < min(values[:i], default=np.inf) for i, v in enumerate(values)]
     held = np.flatnonzero(problem[2] == VALIDATION)
-    assert training.error_of(net, problem[1], held) == pytest.approx(min(values), rel=1e-5)
+    assert batches.error_of(net, problem[1], held) == pytest.approx(min(values), rel=1e-5)
 
 
 def test_a_time_limit_ends_it(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
@@ -186,7 +194,7 @@ def test_the_losses_of_the_configuration_are_those_that_are_used(
 def test_fine_tuning_starts_from_the_weights_given(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
     start, _ = run(problem, replace(QUICK, epochs=20, lr=0.01))
     held = np.flatnonzero(problem[2] == VALIDATION)
-    before = training.error_of(start, problem[1], held)
+    before = batches.error_of(start, problem[1], held)
     kept = start.parameters.copy()
     tuned, epochs = run(problem, replace(QUICK, epochs=2, lr=1e-4), start=start)
     assert epochs[0].validation == pytest.approx(before, rel=0.1)
@@ -198,16 +206,16 @@ def test_fine_tuning_starts_from_the_weights_given(problem: tuple[Skeleton, Samp
 def test_weights_of_another_shape_are_no_start(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
     start, _ = run(problem, replace(QUICK, epochs=1))
     with pytest.raises(ValueError, match=r"expected layout reference with layers \(50, 12, 69\), got reference with"):
-        next(training.train(*problem, replace(QUICK, hidden=(12,)), start))
+        next(train(problem, replace(QUICK, hidden=(12,)), start))
     with pytest.raises(ValueError, match=r"expected layout masked .*, got reference"):
-        next(training.train(*problem, replace(QUICK, layout="masked"), start))
+        next(train(problem, replace(QUICK, layout="masked"), start))
 
 
 def test_nothing_to_train_or_to_validate_on_is_said(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
     rig, samples, parts = problem
     for without, words in ((VALIDATION, "got 74 and 0|got .* and 0"), (TRAIN, "got 0 and")):
         with pytest.raises(ValueError, match=f"expected frames to train and to validate on, .*{words}"):
-            next(training.train(rig, samples, np.where(parts == without, 0, parts), QUICK))
+            next(train((rig, samples, np.where(parts == without, 0, parts)), QUICK))
 
 
 def test_training_changes_none_of_its_arguments(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
@@ -236,7 +244,7 @@ def test_only_training_frames_teach(problem: tuple[Skeleton, Samples, np.ndarray
 
 def test_the_limbs_of_pose_mix_are_legs_and_each_arm_and_the_neck() -> None:
     rig = make_rig("reference")
-    named = [{rig.names[b] for b in group} for group in training.limb_groups(rig)]
+    named = [{rig.names[b] for b in group} for group in augmentation.limb_groups(rig)]
     legs = {f"{s}{b}" for s in ("Left", "Right") for b in ("Thigh", "Shin", "Foot", "ToeBase")}
     arms = [{f"{s}{b}" for b in ("Shoulder", "Arm", "ForeArm", "Hand")} for s in ("Left", "Right")]
     assert named == [legs, *arms, {"NeckLower", "NeckUpper", "Head"}]
@@ -247,10 +255,12 @@ def test_mixed_limbs_come_whole_from_training_poses_and_the_rest_stays(
 ) -> None:
     rig, samples, parts = problem
     rows = np.flatnonzero(parts == TRAIN)
-    groups = training.limb_groups(rig)
+    groups = augmentation.limb_groups(rig)
     config = replace(QUICK, mix=0.5, joint_noise=0.0)
     picked = rows[:64]
-    _, truth = training.draw(rig, LAYOUTS["reference"], samples, rows, picked, config, groups, np.random.default_rng(0))
+    _, truth = augmentation.draw(
+        rig, LAYOUTS["reference"], samples, rows, picked, config, groups, np.random.default_rng(0)
+    )
     rot = rotations.axis_angle_components(truth.turns).transpose(2, 1, 0)
     free = np.setdiff1d(np.arange(1, rig.count), np.concatenate(groups))
     np.testing.assert_allclose(rot[:, free], samples.rot[picked][:, free], atol=1e-5)
@@ -269,8 +279,8 @@ def test_augmented_poses_meet_their_targets(
     rig, samples, parts = problem
     rows = np.flatnonzero(parts == TRAIN)
     config = replace(QUICK, proportions=proportions, layout=layout)
-    targets, truth = training.draw(
-        rig, LAYOUTS[layout], samples, rows, rows[:50], config, training.limb_groups(rig), np.random.default_rng(0)
+    targets, truth = augmentation.draw(
+        rig, LAYOUTS[layout], samples, rows, rows[:50], config, augmentation.limb_groups(rig), np.random.default_rng(0)
     )
     offsets = rig.offsets / rig.leg_length if truth.offsets is None else truth.offsets
     assert (truth.offsets is None) == (proportions == 0)
@@ -287,28 +297,28 @@ def test_augmented_poses_meet_their_targets(
 def test_without_mix_a_pose_is_presented_as_it_is(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
     rig, samples, parts = problem
     rows = np.flatnonzero(parts == TRAIN)
-    targets, _ = training.draw(
+    targets, _ = augmentation.draw(
         rig, LAYOUTS["reference"], samples, rows, rows[:50], replace(QUICK, mix=0.0), [], np.random.default_rng(0)
     )
-    _, _, expected = training.true_batch(rig, samples, rows[:50])
+    _, _, expected = batches.true_batch(rig, samples, rows[:50])
     for name, value in vars(expected).items():
         if value is not None:
             np.testing.assert_allclose(getattr(targets, name), value, atol=1e-6)
 
 
 def test_dropped_effectors_leave_one_and_no_orientation_without_its_position(rng: np.random.Generator) -> None:
-    given = training.random_mask(5, 4000, 0.5, rng)
+    given = augmentation.random_mask(5, 4000, 0.5, rng)
     assert set(np.unique(given)) == {0, 1}
     assert given[0].sum(axis=0).min() >= 1
     assert np.all(given[1] <= given[0])
     counts = np.bincount(given[0].sum(axis=0).astype(int), minlength=6)
     assert np.all(counts[1:] > 100)  # every number of targets is practised
-    assert np.all(training.random_mask(5, 100, 0.0, rng) == 1)
+    assert np.all(augmentation.random_mask(5, 100, 0.0, rng) == 1)
 
 
 def test_random_bodies_are_alike_on_both_sides_and_have_legs_of_length_one(rng: np.random.Generator) -> None:
     rig = make_rig("reference")
-    offsets = training.random_proportions(rig, 0.3, 200, rng)
+    offsets = augmentation.random_proportions(rig, 0.3, 200, rng)
     lengths = np.linalg.norm(offsets, axis=0)
     for j, name in enumerate(rig.names):
         if name.startswith("Left"):
@@ -336,15 +346,15 @@ def test_the_mean_pose_is_the_chordal_mean(rng: np.random.Generator) -> None:
     both = np.concatenate([turn, -turn])  # a cloud that is even about its centre
     matrices = rotations.matrix_from_axis_angle(centre) @ rotations.matrix_from_axis_angle(both)
     cloud = replace(samples, rot=rotations.axis_angle_from_matrix(matrices))
-    found = rotations.matrix_from_axis_angle(training.mean_pose(cloud, np.arange(10)))
+    found = rotations.matrix_from_axis_angle(batches.mean_pose(cloud, np.arange(10)))
     np.testing.assert_allclose(found, rotations.matrix_from_axis_angle(centre), atol=ROUND_TRIP)
 
 
 def test_the_older_schedule_leaves_the_fk_gradient_out(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
     """On every n-th batch only, and not at all once the mean square is under the bound."""
     _, epochs = run(problem, replace(QUICK, fk_off_below=1e9))
-    assert epochs[0].fk > 0
-    assert [e.fk for e in epochs[1:]] == [0, 0, 0]
+    assert epochs[0].value > 0
+    assert [e.value for e in epochs[1:]] == [0, 0, 0]
     always, seldom = (run(problem, replace(QUICK, fk_every=n))[0].parameters for n in (1, 2))
     assert np.any(always != seldom)
 
@@ -355,7 +365,7 @@ def test_error_is_the_mean_distance_in_metres(problem: tuple[Skeleton, Samples, 
     rows = np.flatnonzero(parts == VALIDATION)
     found = []
     for row in rows:
-        _, _, targets = training.true_batch(rig, samples, np.array([row]))
+        _, _, targets = batches.true_batch(rig, samples, np.array([row]))
         outputs = network.forward(net, context.features(net.layout, rig, targets))
         rot = outputs.reshape(-1, 3).copy()
         rot[0] = samples.rot[row, 0]
@@ -363,28 +373,28 @@ def test_error_is_the_mean_distance_in_metres(problem: tuple[Skeleton, Samples, 
         _, true_heads = fk.forward(rig, samples.rot[row].astype(np.float64))
         bones = list(rig.effectors)
         found.append(np.linalg.norm(heads[bones] - true_heads[bones], axis=1).mean())
-    assert training.error_of(net, samples, rows) == pytest.approx(np.mean(found), rel=1e-4)
+    assert batches.error_of(net, samples, rows) == pytest.approx(np.mean(found), rel=1e-4)
 
 
 def test_own_frames_are_half_of_what_is_presented() -> None:
     rows = np.array([0, 3, 4, *range(10, 70)])
-    found = training.balanced(rows, 10)
+    found = task.balanced(rows, 10)
     assert np.sum(found < 10) == np.sum(found >= 10) == 60
     np.testing.assert_array_equal(np.unique(found), rows)
-    np.testing.assert_array_equal(training.balanced(rows, 1000), rows)  # nobody else's
+    np.testing.assert_array_equal(task.balanced(rows, 1000), rows)  # nobody else's
 
 
 def test_weights_on_another_body_see_inputs_of_the_usual_spread() -> None:
     poses = make_poses(make_rig("reference"))
     config = Training(hidden=(8,), mix=0, joint_noise=0)
     rows = np.arange(poses.frames)
-    start = training.begin(poses.skeleton, context.prepare(poses), rows, config)
+    start = task.begin(poses.skeleton, context.prepare(poses), rows, config)
     rest = poses.skeleton.rest_arm.copy()
     rest[:, :3, 3] *= [3, 1, 1]
     wide = replace(poses, skeleton=replace(poses.skeleton, rest_arm=rest))
     samples = context.prepare(wide)
-    found = training.adapted(start, wide.skeleton, samples, rows, config)
-    targets, _ = training.asked(start.layout, wide.skeleton, samples, rows)
+    found = task.adapted(start, wide.skeleton, samples, rows, config)
+    targets, _ = batches.asked(start.layout, wide.skeleton, samples, rows)
     inputs = context.features(start.layout, wide.skeleton, targets)[:, start.layout.columns(wide.skeleton)["targets"]]
     columns = start.layout.columns(wide.skeleton)["targets"]
     before, after = (np.abs((inputs - n.mean[columns]) / n.deviation[columns]).max() for n in (start, found))

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Arguments: the flags that every training command shares, and checks of what stands on a command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .loop import LoopSettings
+
+
+class Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows the defaults there are; "None" and "False" say nothing."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default is None or action.default is False else super()._get_help_string(action)
+
+
+def add_files(parser: argparse.ArgumentParser, data: Path, weights: Path) -> argparse._ArgumentGroup:
+    """The files every training reads and writes; ``data`` and ``weights`` are the defaults."""
+    files = parser.add_argument_group("files")
+    files.add_argument("--data", type=Path, default=data, help="poses to learn from")
+    files.add_argument("--weights", type=Path, default=weights, help="where the trained network is written")
+    files.add_argument("--resume", action="store_true", help="continue the training that was stopped here")
+    files.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    files.add_argument("--report", type=Path, metavar="FILE", help="write a report with pictures as one HTML file")
+    files.add_argument("--progress", type=Path, metavar="FILE", help="append one JSON object per epoch")
+    files.add_argument("--cancel-file", type=Path, metavar="FILE", help="stop, as Ctrl-C does, when this file appears")
+    files.add_argument("--quiet", action="store_true", help="print only the results")
+    return files
+
+
+def add_training(parser: argparse.ArgumentParser, defaults: LoopSettings, batch: int) -> argparse._ArgumentGroup:
+    """How long and how fast every network is trained; ``batch`` is the default batch size."""
+    how = parser.add_argument_group("training")
+    how.add_argument(
+        "--epochs",
+        type=positive(int),
+        default=None,
+        help=f"maximum epochs (default: {defaults.epochs}; unlimited with --time-limit)",
+    )
+    how.add_argument("--batch-size", type=positive(int), default=batch, help="samples per step")
+    how.add_argument("--lr", type=positive(float), default=defaults.lr, help="Adam's step size at the start")
+    how.add_argument(
+        "--patience",
+        type=positive(int),
+        default=defaults.patience,
+        help="epochs without a better figure before the step size is lowered early, and as many again before stopping",
+    )
+    how.add_argument(
+        "--seed",
+        type=positive(int, zero=True),
+        default=defaults.seed,
+        help="seed of weights, order, augmentation and splits",
+    )
+    how.add_argument(
+        "--time-limit",
+        type=positive(float, zero=True),
+        default=defaults.time_limit,
+        metavar="CPU_S",
+        help="CPU seconds per training (per fold); 0: no limit",
+    )
+    how.add_argument("--threads", type=positive(int), default=1, help="BLAS threads of NumPy")
+    return how
+
+
+def positive(kind: type, zero: bool = False) -> Callable[[str], Any]:
+    """A type for argparse: a number above 0, or at least 0 with ``zero``."""
+
+    def convert(text: str) -> Any:
+        value = kind(text)
+        if not (value > 0 or (zero and value == 0)) or value == float("inf"):
+            raise argparse.ArgumentTypeError(f"expected a number above 0{' (or 0)' if zero else ''}, got {text}")
+        return value
+
+    convert.__name__ = kind.__name__
+    return convert
+
+
+def share(text: str) -> float:
+    """A type for argparse: a number from 0 to 1."""
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1, got {text}")
+    return value
+
+
+def widths(text: str) -> tuple[int, ...]:
+    """A type for argparse: widths of hidden layers, 128,96."""
+    try:
+        found = tuple(int(w) for w in text.replace("-", ",").split(","))
+    except ValueError:
+        found = ()
+    if not found or min(found) < 1 or max(found) > 8192 or len(found) > 8:
+        raise argparse.ArgumentTypeError(f"expected widths such as 128,96, got {text}")
+    return found
+
+
+def require_writable(path: Path | None) -> None:
+    """Find out before the work, not after it, that a file cannot be written: ValueError or OSError in words."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise ValueError(f"expected a file name, got the folder {path}")
+    if path.exists() and not path.is_file():  # a device or pipe
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        probe = path.with_name(f".{path.name}.{os.getpid()}.probe")
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
+
+
+def append_record(path: Path | None, record: dict[str, Any]) -> None:
+    """Append one JSON object as a line to the progress file; nothing where there is none."""
+    if path is not None:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
