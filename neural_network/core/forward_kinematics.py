@@ -1,6 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Forward kinematics, its exact backward pass and the effector Jacobian.
 
+Three walks serve the whole project:
+
+- :func:`forward_components` and :func:`forward_matrices`: many poses of a Skeleton, for training and refinement;
+- :func:`walk` and :func:`walk_quaternions`: any tree of joints with any offsets, such as a motion file's;
+- :func:`pose_matrices` and :func:`armature_matrices`: Blender's pose matrices on the rig's real rest.
+
+(:mod:`..ik.single_pose` has a fourth for one pose at a time, where all heads are one matrix product.)
+
 ``D[j]`` is the rotation that carries bone j from the T-posed rest to the pose, in the axes of the rotations given:
 ``D[j] = D[parent] exp(rot[j])`` and ``p[j] = p[parent] + D[parent] offset[j]``. Because the rotations are written in core
 axes, no rest matrix stands in the chain; a bone's orientation is ``D[j]`` times its rest orientation.
@@ -11,9 +19,11 @@ usual free leading axes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from . import rotations
+from . import quick_rotations, rotations, tree
 from .skeleton import Skeleton
 
 
@@ -113,25 +123,60 @@ def forward(skeleton: Skeleton, rot: np.ndarray) -> tuple[np.ndarray, np.ndarray
     )
 
 
-def armature_matrices(skeleton: Skeleton, rot_local: np.ndarray, root_pos: np.ndarray) -> np.ndarray:
-    """Pose matrices (..., J, 4, 4) [m, armature space] of rot_local (..., J, 3) [rad] and the root's head (..., 3) [m].
+def walk(
+    parents: Sequence[int] | np.ndarray, turns: np.ndarray, offsets: np.ndarray, root_pos: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Orientations (..., J, 3, 3) and heads (..., J, 3) of a tree of joints, in the axes and unit of ``offsets``.
+
+    ``turns`` (..., J, 3, 3) are each joint's rotation relative to its parent, ``offsets`` (J, 3) or (..., J, 3) its head
+    relative to the parent's in the parent's axes. A root stands at its offset, the first root at ``root_pos`` (..., 3)
+    where that is given.
+    """
+    turned = tree.matrix_products(parents, turns)
+    return turned, heads_of(parents, turned, offsets, root_pos)
+
+
+def walk_quaternions(
+    parents: Sequence[int] | np.ndarray, turns: np.ndarray, offsets: np.ndarray, root_pos: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`walk` with unit quaternions: orientations (..., J, 4) and heads (..., J, 3)."""
+    turned = tree.quaternion_products(parents, turns)
+    return turned, heads_of(parents, quick_rotations.matrix_from_quaternion(turned), offsets, root_pos)
+
+
+def heads_of(
+    parents: Sequence[int] | np.ndarray, turned: np.ndarray, offsets: np.ndarray, root_pos: np.ndarray | None = None
+) -> np.ndarray:
+    """Heads (..., J, 3) of joints whose orientations ``turned`` (..., J, 3, 3) are known; the rest as in :func:`walk`."""
+    above = np.asarray(parents, int).tolist()
+    out = np.empty(turned.shape[:-1], np.result_type(turned, offsets))
+    for j, parent in enumerate(above):
+        offset = offsets[..., j, :]
+        if parent >= 0:
+            out[..., j, :] = out[..., parent, :] + (turned[..., parent, :, :] @ offset[..., None])[..., 0]
+        elif j == 0 and root_pos is not None:
+            out[..., j, :] = root_pos
+        else:
+            out[..., j, :] = offset
+    return out
+
+
+def pose_matrices(skeleton: Skeleton, turns: np.ndarray, root_pos: np.ndarray) -> np.ndarray:
+    """Pose matrices (..., J, 4, 4) [m, armature space] of rot_local as matrices (..., J, 3, 3) and the root's head (..., 3) [m].
 
     The definition itself, on the rig's real rest, as Blender does it: M(root) = rest_arm basis with its head at root_pos,
     M(bone) = M(parent) rest_arm(parent)^-1 rest_arm(bone) basis.
     """
-    turns = rotations.matrix_from_axis_angle(np.asarray(rot_local, np.float64))
-    out = np.zeros((*turns.shape[:-2], 4, 4))
-    out[..., 3, 3] = 1
-    for j, parent in enumerate(skeleton.parents):
-        if parent < 0:
-            out[..., j, :3, :3] = skeleton.rest_arm[j, :3, :3] @ turns[..., j, :, :]
-            out[..., j, :3, 3] = root_pos
-        else:
-            step = np.linalg.inv(skeleton.rest_arm[parent]) @ skeleton.rest_arm[j]
-            posed = out[..., parent, :, :] @ step
-            out[..., j, :3, :3] = posed[..., :3, :3] @ turns[..., j, :, :]
-            out[..., j, :3, 3] = posed[..., :3, 3]
-    return out
+    local = np.empty((*turns.shape[:-2], 4, 4), turns.dtype)
+    local[...] = skeleton.steps
+    local[..., :3, :3] = skeleton.steps[:, :3, :3] @ turns
+    local[..., 0, :3, 3] = root_pos
+    return tree.matrix_products(skeleton.parents, local)
+
+
+def armature_matrices(skeleton: Skeleton, rot_local: np.ndarray, root_pos: np.ndarray) -> np.ndarray:
+    """As :func:`pose_matrices`, from rot_local (..., J, 3) as axis-angle [rad]."""
+    return pose_matrices(skeleton, rotations.matrix_from_axis_angle(np.asarray(rot_local, np.float64)), root_pos)
 
 
 def effector_jacobian(skeleton: Skeleton, heads: np.ndarray, bones: np.ndarray) -> np.ndarray:

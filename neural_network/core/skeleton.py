@@ -16,12 +16,12 @@ from functools import cached_property
 
 import numpy as np
 
-from . import rotations
+from . import rotations, tree
+from .tree import chain, limb
 
 REST_TOLERANCE = np.radians(10)  # a limb nearer than this to the T-pose stays as the rig has it
 FARTHEST = 1e9  # [m] beyond it these are no metres, and squares of distances leave float32
 MOST_TURNED = 1e3  # [rad] 160 turns: beyond it these are no radians, and float32 would not hold the fraction of a turn
-SHORTEST = 1e-4  # of the body's extent: bones shorter than this have no direction of their own
 
 
 class SkeletonMismatch(ValueError):
@@ -136,12 +136,13 @@ class Skeleton:
 
     @cached_property
     def levels(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-        """Bones by depth below the root, as (indices, parents' indices): forward kinematics walks these, not the bones."""
-        depth = np.zeros(self.count, int)
-        for j in range(1, self.count):
-            depth[j] = depth[self.parents[j]] + 1
-        found = [np.flatnonzero(depth == d) for d in range(1, depth.max() + 1)]
-        return tuple((index, self.parents[index]) for index in found)
+        """Bones by depth below the root, as (indices, parents' indices): batched forward kinematics takes a level at a time."""
+        return tree.levels(self.parents)
+
+    @cached_property
+    def steps(self) -> np.ndarray:
+        """(J, 4, 4) each bone's rest matrix relative to its parent's [m]; the root's own rest matrix [armature space]."""
+        return _steps(self.parents, self.rest_arm)
 
     @cached_property
     def subtree(self) -> np.ndarray:
@@ -257,29 +258,6 @@ def make(
     return skeleton
 
 
-def chain(parents: np.ndarray, bone: int) -> list[int]:
-    """``bone`` and its ancestors up to the root, nearest first."""
-    out = [bone]
-    while parents[out[-1]] >= 0:
-        out.append(int(parents[out[-1]]))
-    return out
-
-
-def limb(parents: np.ndarray, heads: np.ndarray, end: int) -> tuple[int, int, int]:
-    """The bones (upper, lower, end) of the limb that ends in ``end``: its two nearest ancestors whose bones have length.
-
-    ``heads`` (J, 3) are the rest heads. Near the root the last ancestor is repeated.
-    """
-    shortest = SHORTEST * np.ptp(heads, axis=0).max()
-    found = [end]
-    for bone in chain(parents, end)[1:]:
-        if np.linalg.norm(heads[found[-1]] - heads[bone]) > shortest:
-            found.append(bone)
-        if len(found) == 3:
-            break
-    return (found[-1], found[min(1, len(found) - 1)], end)
-
-
 def find_t_pose(parents: np.ndarray, rest_arm: np.ndarray, effectors: Sequence[int], feet: Sequence[int]) -> np.ndarray:
     """rot_local (J, 3) [rad] that turns arms sideways and legs down, where the rest has them elsewhere (an A-pose).
 
@@ -330,6 +308,13 @@ def _posed_rest(parents: np.ndarray, rest_arm: np.ndarray, t_pose: np.ndarray) -
         if parent >= 0:
             out[j] = out[parent] @ np.linalg.inv(rest_arm[parent]) @ rest_arm[j]
         out[j, :3, :3] = out[j, :3, :3] @ turns[j]
+    return out
+
+
+def _steps(parents: np.ndarray, rest_arm: np.ndarray) -> np.ndarray:
+    out = rest_arm.copy()
+    below = np.flatnonzero(parents >= 0)
+    out[below] = np.linalg.inv(rest_arm[parents[below]]) @ rest_arm[below]
     return out
 
 

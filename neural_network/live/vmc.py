@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ..core import tree
 from ..core.rotations import matrix_from_quaternion, quaternion_conjugate, quaternion_multiply
 from .axes import UNITY, axes_matrix, convert_quaternions, convert_vectors
 
@@ -98,11 +99,8 @@ def vmc_messages(
     (J, 4), all in core axes; ``time`` [s].
     """
     matrix = axes_matrix(UNITY).T
-    whole = _whole(parents, rotations)
-    heads = np.zeros((len(names), 3))
-    for j, parent in enumerate(parents):
-        if parent >= 0:
-            heads[j] = heads[parent] + offsets[j]
+    whole = tree.quaternion_products(parents, np.asarray(rotations, np.float64))
+    heads = tree.sums(parents, offsets)
     out = [osc_message("/VMC/Ext/OK", 1), osc_message("/VMC/Ext/T", float(time))]
     out.append(osc_message("/VMC/Ext/Root/Pos", "root", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0))
     for j, parent in _travelling(names, parents, humanoid):
@@ -301,14 +299,6 @@ def _read_text(packet: bytes, at: int) -> tuple[str, int]:
         return packet[at:end].decode(), end + 4 - end % 4
     except UnicodeDecodeError as error:
         raise ValueError("OSC: expected text in UTF-8") from error
-
-
-def _whole(parents: Sequence[int], rotations: np.ndarray) -> np.ndarray:
-    out = np.array(rotations, np.float64)
-    for j, parent in enumerate(parents):
-        if parent >= 0:
-            out[j] = quaternion_multiply(out[parent], out[j])
-    return out
 
 
 def _travelling(names: Sequence[str], parents: Sequence[int], humanoid: Mapping[str, str]) -> Iterator[tuple[int, int]]:

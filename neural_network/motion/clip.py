@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..core import forward_kinematics as fk
+from ..core import tree
 from ..core.messages import short
 from ..core.rotations import matrix_from_quaternion
 
@@ -74,26 +76,22 @@ class Clip:
 def global_pose(clip: Clip, frames: slice | np.ndarray = slice(None)) -> tuple[np.ndarray, np.ndarray]:
     """Global rotations (F, J, 3, 3) and joint positions (F, J, 3) [file units, file axes] of the chosen frames."""
     local = matrix_from_quaternion(clip.rotations[frames])
-    turned = np.empty_like(local)
-    placed = np.empty(local.shape[:-1])
-    for i, parent in enumerate(clip.parents):
-        offset = clip.translations[i][frames] if i in clip.translations else clip.offsets[i]
-        if parent < 0:
-            turned[:, i] = local[:, i]
-            placed[:, i] = clip.root_pos[frames] if i == 0 else offset
-        else:
-            turned[:, i] = turned[:, parent] @ local[:, i]
-            placed[:, i] = placed[:, parent] + (turned[:, parent] @ offset[..., None])[..., 0]
-    return turned, placed
+    return fk.walk(clip.parents, local, moving_offsets(clip, frames), clip.root_pos[frames])
+
+
+def moving_offsets(clip: Clip, frames: slice | np.ndarray = slice(None)) -> np.ndarray:
+    """Offsets (J, 3), or (F, J, 3) where some joint's offset moves, of the chosen frames [file units, file axes]."""
+    if not clip.translations:
+        return clip.offsets
+    out = np.tile(clip.offsets, (len(clip.root_pos[frames]), 1, 1))
+    for i, moved in clip.translations.items():
+        out[:, i] = moved[frames]
+    return out
 
 
 def rest_positions(clip: Clip) -> np.ndarray:
     """Joint positions (J, 3) with all rotations zero and the root at its offset [file units, file axes]."""
-    placed = np.array(clip.offsets, dtype=np.float64)
-    for i, parent in enumerate(clip.parents):
-        if parent >= 0:
-            placed[i] += placed[parent]
-    return placed
+    return tree.sums(clip.parents, clip.offsets)
 
 
 def figures(clip: Clip, least: int = 5) -> list[Clip]:
@@ -260,10 +258,7 @@ def body_height(clip: Clip) -> float:
     span = np.ptp(np.concatenate([rest[mask], np.array(ends).reshape(-1, 3)]), axis=0)
     if span[axis] > _CLEAR * span[3 - axis] and span[axis] > 0.7 * span[0]:
         return float(span[axis])
-    chain = np.linalg.norm(clip.offsets, axis=-1) * (clip.parents >= 0) * mask
-    for i, parent in enumerate(clip.parents):
-        if parent >= 0:
-            chain[i] += chain[parent]
+    chain = tree.sums(clip.parents, np.linalg.norm(clip.offsets, axis=-1) * (clip.parents >= 0) * mask)
     height = max(float(span[axis]), 0.8 * float(chain.max()))
     frames = _sampled(clip)
     if len(frames):

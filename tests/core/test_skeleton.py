@@ -10,7 +10,7 @@ import pytest
 from conftest import EXACT, RIGS, ROUND_TRIP, make_rig, random_turns, restyled
 
 from neural_network.core import forward_kinematics as fk
-from neural_network.core import reference_rig, rotations, skeleton
+from neural_network.core import reference_rig, rotations, skeleton, tree
 from neural_network.core.skeleton import Skeleton, SkeletonMismatch
 from neural_network.ik.losses import limit_excess
 
@@ -166,7 +166,7 @@ def test_a_rig_with_y_up_is_turned_upright() -> None:
 def test_subtree_levels_and_chain_agree_with_the_parents() -> None:
     for rig in map(make_rig, RIGS):
         for j in range(rig.count):
-            above = skeleton.chain(rig.parents, j)
+            above = tree.chain(rig.parents, j)
             assert above[0] == j
             assert above[-1] == 0
             np.testing.assert_array_equal(np.flatnonzero(rig.subtree[:, j]), sorted(above))

@@ -104,9 +104,9 @@ def gap(ob: Any, role: str) -> float:
 
 def off_the_solution(ob: Any) -> tuple[float, float]:
     """How far the bones that are read, as Blender shows them, are from the pose that was solved: [m], [rad]."""
-    state, rig = wing("blender.posing.state"), live().rig
+    kinematics, rig = wing("core.forward_kinematics"), live().rig
     turns = wing("core.rotations").matrix_from_quaternion(live().shown)
-    wanted = state.pose_matrices(live(), turns, live().shown_root)
+    wanted = kinematics.pose_matrices(rig.skeleton, turns, live().shown_root)
     found = np.array([ob.pose.bones[b].matrix for b in rig.index.tolist()])
     found[:, :3, :3] = rig.turn @ found[:, :3, :3]
     found[:, :3, 3] = found[:, :3, 3] @ rig.turn.T * rig.unit

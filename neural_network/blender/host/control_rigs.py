@@ -16,6 +16,7 @@ import bpy
 import numpy as np
 from mathutils import Matrix, Quaternion
 
+from ...core import forward_kinematics as fk
 from ...core import rotations
 from ...core import skeleton as skeletons
 from ...ik.network import Network
@@ -332,15 +333,7 @@ _Y = Matrix.Identity(3).col[1].copy()
 def _moved(rig: ControlRig, quaternions: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(J, 4, 4) how each joint moved from its rest [object space], and (J, 3) where its head is."""
     skeleton = rig.skeleton
-    posed = skeleton.rest_arm.copy()
-    turns = rotations.matrix_from_quaternion(quaternions)
-    for j, parent in enumerate(skeleton.parents.tolist()):
-        if parent < 0:
-            posed[j, :3, 3] = root
-        else:
-            step = np.linalg.inv(skeleton.rest_arm[parent]) @ skeleton.rest_arm[j]
-            posed[j] = posed[parent] @ step
-        posed[j, :3, :3] = posed[j, :3, :3] @ turns[j]
+    posed = fk.pose_matrices(skeleton, rotations.matrix_from_quaternion(quaternions), root)
     rest = rig.rest[rig.index]
     posed[:, :3, :3] = rig.turn.T @ posed[:, :3, :3]
     posed[:, :3, 3] = posed[:, :3, 3] @ rig.turn / rig.unit

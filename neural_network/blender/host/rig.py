@@ -14,6 +14,7 @@ import numpy as np
 
 from ...core import reference_rig
 from ...core import skeleton as skeletons
+from ...core import tree
 from ...core.skeleton import Skeleton
 from ...rigs import creatures, role_edits, roles
 from ...rigs.creatures import Ends
@@ -62,7 +63,7 @@ class Rig:
         """The controlled bones and all their ancestors, parents first: what a pose depends on."""
         found = set(self.index.tolist())
         for bone in self.index.tolist():
-            found.update(skeletons.chain(self.parents, bone))
+            found.update(tree.chain(self.parents, bone))
         return sorted(found)
 
     def between(self, bone: int) -> list[int]:
@@ -135,7 +136,7 @@ def read(ob: bpy.types.Object, known: Skeleton | None = None) -> Rig:
     index = np.array(sorted(choice.bones))
     own_parents = np.full(len(index), -1)
     for j, bone in enumerate(index):
-        above = [a for a in skeletons.chain(parents, int(bone))[1:] if a in index]
+        above = [a for a in tree.chain(parents, int(bone))[1:] if a in index]
         own_parents[j] = int(np.searchsorted(index, above[0])) if above else -1
     ends = ([names[i] for i in choice.effectors], [names[i] for i in choice.feet])
     notes = list(choice.notes)
@@ -242,7 +243,7 @@ def find_ends(ob: bpy.types.Object) -> Ends:
     if any(deforms):
         carries = set()
         for i in np.flatnonzero(deforms).tolist():
-            carries.update(skeletons.chain(parents, i))
+            carries.update(tree.chain(parents, i))
         aims = {i for i in aims if not deforms[i]} | (set(range(len(bones))) - carries)
     heads = np.array([pb.bone.head_local for pb in bones], np.float64) @ turn.T * unit
     return creatures.find_effectors(list(place), parents, heads, aside=aims)
@@ -256,7 +257,7 @@ def _of_known(ob: bpy.types.Object, known: Skeleton) -> _Choice | None:
     index = [place[name] for name in known.names]
     parents = parents_of(ob)
     for bone, above in zip(index, known.parents.tolist(), strict=True):
-        line = [a for a in skeletons.chain(parents, bone)[1:] if a in index]
+        line = [a for a in tree.chain(parents, bone)[1:] if a in index]
         if (line[0] if line else -1) != (index[above] if above >= 0 else -1):
             return None
     if index != sorted(index):
@@ -276,7 +277,7 @@ def _of_effectors(ob: bpy.types.Object, body: str, effectors: tuple[str, ...], f
         )
     parents = parents_of(ob)
     ends = [names.index(name) for name in effectors]
-    lines = [skeletons.chain(parents, end) for end in ends]
+    lines = [tree.chain(parents, end) for end in ends]
     if body:
         top = names.index(body)
         loose = [name for name, line in zip(effectors, lines, strict=True) if top not in line[1:]]
@@ -346,7 +347,7 @@ def _controlled(ob: bpy.types.Object, names: tuple[str, ...], parents: np.ndarra
             + "".join(f"; {note}" for note in notes)
         )
     hips = chosen["Hips"]
-    loose = [role for role, bone in chosen.items() if hips not in skeletons.chain(parents, bone)]
+    loose = [role for role, bone in chosen.items() if hips not in tree.chain(parents, bone)]
     if any(role in NEEDED for role in loose):
         raise ValueError(
             f"{ob.name}: {', '.join(names[chosen[r]] for r in loose)} do not hang below {names[hips]}{_generated(names)}"

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core import rotations
 from ...core import skeleton as skeletons
+from ...core import tree
 from ...ik.network import Network
 from . import control_rigs, runtime
 from . import rig as rigs
@@ -42,7 +43,7 @@ def fit(ob: bpy.types.Object, net: Network) -> Rig:
     row = {role: r for r, role in enumerate(rig.roles)}
     order = [row[name] for name in theirs.names]
     for j, r in enumerate(order):
-        above = [a for a in skeletons.chain(ours.parents, r)[1:] if a in order]
+        above = [a for a in tree.chain(ours.parents, r)[1:] if a in order]
         if (order.index(above[0]) if above else -1) != int(theirs.parents[j]):
             theirs.require_same(ours, ob.name)
     effectors, feet = ([theirs.names[e] for e in listed] for listed in (theirs.effectors, theirs.feet))
