@@ -101,7 +101,7 @@ def run_import(args: argparse.Namespace, say: Say) -> int:
     options = _options(args)
     importing.check(options)
     files = importing.find_files(paths)
-    others = importing.passed_over(paths)
+    others = importing.files_for_blender(paths)
     inputs = {str(path): path for path in (*files, *others)} | {"--roles": args.roles}
     keep_apart(inputs, {"output": args.output, "--json": rows_path})
     report = partial(say, error=to_stdout)  # the table stands beside JSON rows on standard output, not among them
@@ -120,8 +120,8 @@ def run_import(args: argparse.Namespace, say: Say) -> int:
     return 0
 
 
-def _options(args: argparse.Namespace) -> importing.Options:
-    return importing.Options(
+def _options(args: argparse.Namespace) -> importing.ImportOptions:
+    return importing.ImportOptions(
         rig=args.rig,
         fps=args.fps,
         skip=args.skip,
@@ -137,30 +137,30 @@ def _options(args: argparse.Namespace) -> importing.Options:
 
 
 def report_events(
-    events: Iterable[importing.Progress | importing.Written],
+    events: Iterable[importing.ImportProgress | importing.WrittenFile],
     files: int,
     report: Callable[[str], object],
     write_row: Callable[[str], object] | None,
-) -> list[importing.Written]:
+) -> list[importing.WrittenFile]:
     """Consume the ``events`` of an import of ``files`` files: report a line for each and a summary; returns what was written.
 
     ``write_row``, where given, receives one JSON object per file. The summary is reported even where an exception ends the
     import.
     """
-    done: list[importing.Row] = []
-    written: list[importing.Written] = []
+    done: list[importing.FileReport] = []
+    written: list[importing.WrittenFile] = []
     cached = 0
     report(f"{'':9} {'file':{NAME_WIDTH}} joints frames   fps   used      s     m    m/s  notes")
     try:
         for event in events:
-            if isinstance(event, importing.Written):
+            if isinstance(event, importing.WrittenFile):
                 written.append(event)
                 continue
-            done.append(event.row)
-            cached += event.again
-            report(f"{event.done:4}/{files:<4} {_row_line(event.row)}")
+            done.append(event.report)
+            cached += event.cached
+            report(f"{event.done:4}/{files:<4} {_row_line(event.report)}")
             if write_row is not None:
-                write_row(json.dumps(_row_json(event.row)))
+                write_row(json.dumps(_row_json(event.report)))
     finally:
         if done:
             for line in _summary(done, cached, files):
@@ -174,7 +174,7 @@ def report_events(
     return written
 
 
-def _row_line(row: importing.Row) -> str:
+def _row_line(row: importing.FileReport) -> str:
     name = Path(row.path).name
     name = name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 3] + "..."
     if not row.read:
@@ -194,11 +194,11 @@ def _row_line(row: importing.Row) -> str:
     )
 
 
-def _row_json(row: importing.Row) -> dict[str, object]:
+def _row_json(row: importing.FileReport) -> dict[str, object]:
     return {"path": row.path, "status": "read" if row.read else "refused", **asdict(row)}
 
 
-def _summary(rows: list[importing.Row], cached: int, files: int) -> list[str]:
+def _summary(rows: list[importing.FileReport], cached: int, files: int) -> list[str]:
     """Lines that say how many of ``files`` files were read, and what was removed from them and why."""
     read = [row for row in rows if row.read]
     used, kept = sum(row.frames for row in read), sum(row.kept for row in read)

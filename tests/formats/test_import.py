@@ -19,8 +19,9 @@ import pytest
 from conftest import REPO, run_cli
 
 from neural_network.core import forward_kinematics
+from neural_network.core.reference_rig import reference
 from neural_network.formats import asf_amc, bvh, importing
-from neural_network.formats.importing import Options, Progress, Row, Written
+from neural_network.formats.importing import FileReport, ImportOptions, ImportProgress, WrittenFile, conversion
 from neural_network.motion import pose_set
 from neural_network.motion.clip import body_height, figures, global_pose
 from neural_network.rigs import retarget
@@ -30,14 +31,16 @@ POSITIONS = 1e-5
 """[body heights] by which joints of the poses, kept in float32, may differ from those of the clip."""
 
 
-PLAIN = Options()
+PLAIN = ImportOptions()
 
 
 def imported(
-    files: list[Path], output: Path, options: Options = PLAIN, jobs: int = 1
-) -> tuple[list[Row], list[Written]]:
+    files: list[Path], output: Path, options: ImportOptions = PLAIN, jobs: int = 1
+) -> tuple[list[FileReport], list[WrittenFile]]:
     events = list(importing.run(files, output, options, jobs))
-    return [e.row for e in events if isinstance(e, Progress)], [e for e in events if isinstance(e, Written)]
+    return [e.report for e in events if isinstance(e, ImportProgress)], [
+        e for e in events if isinstance(e, WrittenFile)
+    ]
 
 
 def folder_of(tmp_path: Path, *names: str) -> Path:
@@ -211,9 +214,9 @@ def test_a_fault_of_the_program_costs_its_file_only(tmp_path: Path, monkeypatch:
     files = importing.find_files(
         [folder_of(tmp_path, "01_mixed_rotation_orders.bvh", "13_crlf_tabs_trailing_blanks.bvh")]
     )
-    sound = importing.own_poses
+    sound = conversion.own_poses
     monkeypatch.setattr(
-        importing, "own_poses", lambda clip, *more: sound(clip, *more) if clip.name.startswith("13") else {}["x"]
+        conversion, "own_poses", lambda clip, *more: sound(clip, *more) if clip.name.startswith("13") else {}["x"]
     )
     rows, written = imported(files, tmp_path / "out.npz")
     assert [row.read for row in rows] == [False, True]
@@ -228,8 +231,10 @@ def test_a_full_disk_is_said_with_the_place_and_leaves_no_half_part(
         raise OSError(28, "No space left on device")
 
     files = importing.find_files([folder_of(tmp_path, "13_crlf_tabs_trailing_blanks.bvh")])
-    monkeypatch.setattr(importing.np, "savez", full)
-    with pytest.raises(OSError, match=r"cannot write .*out.npz.parts: No space left on device; choose another place"):
+    monkeypatch.setattr(conversion.np, "savez", full)
+    with pytest.raises(
+        OSError, match=r"cannot write .*out.npz.parts.*: No space left on device; nothing was changed there"
+    ):
         imported(files, tmp_path / "out.npz")
     assert list((tmp_path / ".out.npz.parts").iterdir()) == []
 
@@ -254,7 +259,7 @@ def test_nothing_to_write_is_an_error_with_the_first_reason(tmp_path: Path) -> N
 
 def test_rates_skipped_frames_and_mirrored_copies(tmp_path: Path) -> None:
     files = [ODD / "40_wrong_frame_time.bvh"]
-    _, written = imported(files, tmp_path / "a.npz", Options(source_fps=30, fps=15, skip=2, mirror=True))
+    _, written = imported(files, tmp_path / "a.npz", ImportOptions(source_fps=30, fps=15, skip=2, mirror=True))
     poses = pose_set.load(written[0].path)
     assert list(poses.clip_fps) == [15, 15]
     assert poses.clip_names == ("40_wrong_frame_time", "40_wrong_frame_time mirrored")
@@ -266,7 +271,7 @@ def test_rates_skipped_frames_and_mirrored_copies(tmp_path: Path) -> None:
 def test_prefixes_of_names_go_where_asked(tmp_path: Path) -> None:
     files = [ODD / "09_colon_and_dot_names.bvh"]
     for strip, name in ((False, "mixamorig:Hips"), (True, "Hips")):
-        _, written = imported(files, tmp_path / "a.npz", Options(strip_prefix=strip))
+        _, written = imported(files, tmp_path / "a.npz", ImportOptions(strip_prefix=strip))
         assert pose_set.load(written[0].path).skeleton.names[0] == name
 
 
@@ -280,11 +285,22 @@ def test_equal_file_names_stay_apart_by_their_folder(tmp_path: Path) -> None:
 
 def test_people_come_to_one_rig_where_asked(tmp_path: Path) -> None:
     files = [ODD / name for name in ("01_mixed_rotation_orders.bvh", "10_names_with_spaces.bvh", "36_z_up_metres.bvh")]
-    rows, written = imported(files, tmp_path / "out.npz", Options(rig="reference"))
+    rows, written = imported(files, tmp_path / "out.npz", ImportOptions(rig="reference"))
     assert all(row.kept for row in rows)
     assert len(written) == 1
     assert pose_set.load(written[0].path).skeleton.names[0] == "Hips"
     assert written[0].joints == 23
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+def test_the_joint_limits_of_the_reference_rig_come_with_the_data(tmp_path: Path, mirror: bool) -> None:
+    options = ImportOptions(rig="reference", mirror=mirror)
+    _, written = imported([ODD / "01_mixed_rotation_orders.bvh"], tmp_path / "out.npz", options)
+    wanted, got = reference().limits, pose_set.load(written[0].path).skeleton.limits
+    assert wanted is not None
+    assert got is not None
+    assert np.isfinite(wanted).any()
+    np.testing.assert_array_equal(got, wanted)
 
 
 def test_roles_can_be_given_by_hand_and_what_they_name_must_exist(tmp_path: Path) -> None:
@@ -319,15 +335,15 @@ def test_roles_can_be_given_by_hand_and_what_they_name_must_exist(tmp_path: Path
 @pytest.mark.parametrize(
     "options",
     [
-        Options(rig="x"),
-        Options(fps=0),
-        Options(fps=float("nan")),
-        Options(fps=99999),
-        Options(skip=-1),
-        Options(unit=-1),
+        ImportOptions(rig="x"),
+        ImportOptions(fps=0),
+        ImportOptions(fps=float("nan")),
+        ImportOptions(fps=99999),
+        ImportOptions(skip=-1),
+        ImportOptions(unit=-1),
     ],
 )
-def test_options_that_make_no_sense_are_refused(tmp_path: Path, options: Options) -> None:
+def test_options_that_make_no_sense_are_refused(tmp_path: Path, options: ImportOptions) -> None:
     with pytest.raises(ValueError, match="expected"):
         imported([ODD / "01_mixed_rotation_orders.bvh"], tmp_path / "out.npz", options)
 
@@ -352,8 +368,8 @@ def test_a_run_that_stops_is_taken_up_again_with_the_same_bytes(tmp_path: Path, 
     for _ in range(after):
         next(events)
     events.close()
-    second = [event for event in importing.run(files, tmp_path / "stopped.npz") if isinstance(event, Progress)]
-    assert sum(event.again for event in second) == after
+    second = [event for event in importing.run(files, tmp_path / "stopped.npz") if isinstance(event, ImportProgress)]
+    assert sum(event.cached for event in second) == after
     assert (tmp_path / "stopped.npz").read_bytes() == Path(written[0].path).read_bytes()
     assert not list(tmp_path.glob(".*"))
 
@@ -379,11 +395,11 @@ def test_a_changed_file_or_option_is_read_anew(tmp_path: Path) -> None:
     first.close()
     file.write_bytes(file.read_bytes() + b"\n")
     event = next(importing.run([file], tmp_path / "out.npz"))
-    assert isinstance(event, Progress)
-    assert not event.again
-    event = next(importing.run([file], tmp_path / "out.npz", Options(skip=1)))
-    assert isinstance(event, Progress)
-    assert not event.again
+    assert isinstance(event, ImportProgress)
+    assert not event.cached
+    event = next(importing.run([file], tmp_path / "out.npz", ImportOptions(skip=1)))
+    assert isinstance(event, ImportProgress)
+    assert not event.cached
 
 
 KILLED = """

@@ -61,7 +61,7 @@ def test_a_folder_becomes_actions_that_show_what_retargeting_says(demo: Any, fol
     importing, fk = wing("formats.importing"), wing("core.forward_kinematics")
     own = rig.read(demo)
     fps = bpy.context.scene.render.fps / bpy.context.scene.render.fps_base
-    row, (poses,) = mocap.poses_of(folder / "mixamo_walk.bvh", importing.Options(fps=fps), own)
+    row, (poses,) = mocap.poses_of(folder / "mixamo_walk.bvh", importing.ImportOptions(fps=fps), own)
     assert row.kept == poses.frames
     expected = fk.armature_matrices(own.skeleton, poses.rot.astype(float), poses.root_pos.astype(float))[..., :3, 3]
     action = made[1]
@@ -108,7 +108,7 @@ def test_other_rotation_modes_units_and_control_bones_above_the_hips(demo: Any, 
     bpy.context.view_layer.update()
     mocap, rig, importing = wing("blender.data.mocap"), wing("blender.host.rig"), wing("formats.importing")
     own = rig.read(demo)
-    row, (poses,) = mocap.poses_of(folder / "biped_walk.bvh", importing.Options(), own)
+    row, (poses,) = mocap.poses_of(folder / "biped_walk.bvh", importing.ImportOptions(), own)
     assert row.read
     action, slot = mocap.write(demo, own, poses)
     wing("blender.host.actions").assign(demo.animation_data, action, slot)
@@ -142,7 +142,7 @@ def test_a_closed_generator_leaves_the_file_as_it_was(demo: Any, folder: Path) -
     before = set(bpy.data.actions), set(bpy.data.objects), set(bpy.data.armatures)
     demo.animation_data_clear()
     for ob in (demo, None):
-        work = mocap.import_files(bpy.context, ob, files, importing.Options(fps=30))
+        work = mocap.import_files(bpy.context, ob, files, importing.ImportOptions(fps=30))
         for _ in range(len(files) + 2):  # all files, and the keys of the first clip
             next(work)
         assert set(bpy.data.actions) != before[0]

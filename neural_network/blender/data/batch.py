@@ -22,7 +22,7 @@ from ...core import forward_kinematics as fk
 from ...core.files import keep_apart, write_whole
 from ...core.reference_rig import reference
 from ...formats import importing
-from ...formats.importing import Options
+from ...formats.importing import ImportOptions
 from ...motion import pose_set
 from ...motion.pose_set import PoseSet
 from ...rigs import retarget
@@ -56,8 +56,8 @@ def main(words: Sequence[str]) -> int:
     args = _parser().parse_args(words)
     output: Path = args.output
     try:
-        if args.fps is not None and not 0 < args.fps <= importing.MOST_FPS:
-            raise ValueError(f"--fps: expected a number up to {importing.MOST_FPS}, got {args.fps:g}")
+        if args.fps is not None and not 0 < args.fps <= importing.MAX_FPS:
+            raise ValueError(f"--fps: expected a number up to {importing.MAX_FPS}, got {args.fps:g}")
         if output.suffix != ".npz":
             raise ValueError(f"-o: expected the name of an .npz file, got {output}")
         files = find_files(args.paths)
@@ -207,7 +207,7 @@ def _owned(armatures: list[bpy.types.Object]) -> dict[bpy.types.Object, list[bpy
 
 def _from_reader(path: Path, fps: float | None, onto: str) -> tuple[Row, PoseSet | None]:
     """A file that the project's own readers know."""
-    row, clips = mocap.poses_of(path, Options(rig=onto, fps=fps), None)
+    row, clips = mocap.poses_of(path, ImportOptions(rig=onto, fps=fps), None)
     if not clips:
         return Row(str(path), joints=row.joints, reason=row.reason, warnings=row.warnings), None
     poses = pose_set.join(clips)

@@ -13,7 +13,7 @@ import numpy as np
 from ...core.reference_rig import reference
 from ...core.skeleton import Skeleton
 from ...formats import importing
-from ...formats.importing import Options, Row
+from ...formats.importing import FileReport, ImportOptions
 from ...motion import pose_set
 from ...motion.pose_set import PoseSet
 from ...rigs import retarget
@@ -28,7 +28,7 @@ from .extract import FPS_KEY
 class Imported:
     """What came of the files."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[FileReport, ...]
     """One a file, in order."""
     poses: tuple[PoseSet, ...]
     """One clip each."""
@@ -60,7 +60,7 @@ def import_files(
     context: bpy.types.Context,
     ob: bpy.types.Object | None,
     files: Sequence[Path],
-    options: Options,
+    options: ImportOptions,
     as_actions: bool = True,
 ) -> Generator[Progress, None, Imported]:
     """Read ``files``, carry their motion onto the armature ``ob`` and key it; yields Progress, returns what came of it.
@@ -79,7 +79,7 @@ def import_files(
         reason = _why_no_actions(ob, own)
         if reason:
             raise ValueError(reason)
-    rows: list[Row] = []
+    rows: list[FileReport] = []
     poses: list[PoseSet] = []
     total = len(files) + 1
     for n, path in enumerate(files):
@@ -129,7 +129,7 @@ def _why_no_actions(ob: bpy.types.Object, rig: Rig) -> str:
     return rig_checks.refusal(ob, rig, "an imported action")
 
 
-def poses_of(path: Path, options: Options, rig: Rig | None) -> tuple[Row, list[PoseSet]]:
+def poses_of(path: Path, options: ImportOptions, rig: Rig | None) -> tuple[FileReport, list[PoseSet]]:
     """The clips of a file on the skeleton of ``rig``, else as ``options`` say; and what was found, or why there are none."""
     try:
         clip = importing.read_clip(path, up_axis=options.up_axis, unit=options.unit, fps=options.source_fps)
@@ -147,9 +147,9 @@ def poses_of(path: Path, options: Options, rig: Rig | None) -> tuple[Row, list[P
             out.append(pose_set.make(target, rot, root, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps))
     except (ValueError, OSError, MemoryError) as error:
         words = " ".join(str(error).split()) or type(error).__name__
-        return Row(str(path), False, reason=words), []
+        return FileReport(str(path), False, reason=words), []
     kept = sum(p.frames for p in out)
-    return Row(
+    return FileReport(
         path=str(path),
         read=True,
         reason="" if kept else "no frames: only a rest pose, nothing to learn from",

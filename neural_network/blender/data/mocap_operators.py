@@ -96,7 +96,7 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
         """Read, carry and key."""
         files = importing.find_files([bpy.path.abspath(path) for path in json.loads(self.paths)])
         render = context.scene.render
-        options = importing.Options(
+        options = importing.ImportOptions(
             fps=self.fps or render.fps / render.fps_base,
             low_pass=self.low_pass or None,
             up_axis=None if self.up_axis == "AUTO" else self.up_axis,
