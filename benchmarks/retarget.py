@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from neural_network.core.contacts import GROUND, central_speed
 from neural_network.core.forward_kinematics import armature_matrices
 from neural_network.core.reference_rig import reference
 from neural_network.core.rotations import axis_angle_from_matrix, matrix_from_axis_angle, twist_about
@@ -113,12 +114,12 @@ def lowest_hand(body: retarget.Body, motion: retarget.Motion) -> float:
 
 def skate(body: retarget.Body, motion: retarget.Motion) -> float:
     """Mean speed [m/s, scaled] along the floor of the toes while their foot is grounded."""
-    scale = retarget._leg_length(body) / retarget.REFERENCE_LEG
+    scale = retarget._leg_length(body) / GROUND.reference_leg
     speeds = []
     for side in ("Left", "Right"):
         end = body.bones.get(side + "ToeBase", body.bones[side + "Foot"])
         grounded = retarget._grounded(body, motion, side)
-        speeds.append(retarget._speed(motion.heads[:, end, :2], motion.fps)[grounded] / scale)
+        speeds.append(central_speed(motion.heads[:, end, :2], motion.fps)[grounded] / scale)
     found = np.concatenate(speeds)
     return float(np.mean(found)) if len(found) else 0.0
 

@@ -1,9 +1,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Contacts: when a foot counts as standing on the ground."""
+"""Contacts: when a foot counts as standing on the ground, and where its sole is.
+
+Two rules are used, for two purposes:
+
+- :func:`grounded`, scaled with the leg, is what the IK network is told and what imported and baked feet are held by;
+- :func:`truth_contacts`, in fixed lengths, is what motion is measured by, whoever made it (see :mod:`.metrics`).
+
+All heights are along the last axis (up) of the points given.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import numpy as np
+
+from .skeleton import Skeleton
 
 
 @dataclass(frozen=True)
@@ -18,4 +30,141 @@ class Ground:
     older_below: float = 0.1  # [m] the older rule: foot head under this height
 
 
+@dataclass(frozen=True)
+class TruthContact:
+    """The rule of :func:`truth_contacts`; lengths are not scaled."""
+
+    near: float = 0.03  # [m]
+    slow: float = 0.45  # [m/s]
+    shortest: int = 3  # [frames] shorter contacts are dropped
+    heel: float = 0.04  # [m] the heel lies this far behind the ankle
+    tip: float = 0.07  # [m] the tip lies this far ahead of the ball
+
+
 GROUND = Ground()
+TRUTH = TruthContact()
+POINTS = ("heel", "ball", "tip")
+"""Points of a foot's sole, in the order of :func:`foot_points`."""
+
+
+# ---------------------------------------------------------------- heights and speeds
+
+
+def foot_heights(ankles: np.ndarray, toes: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """Height (..., feet) [m] of the lower of ankle and toe, each above its own height in the rest pose.
+
+    ``ankles`` and ``toes`` (..., feet, 3) [m]; ``rest`` (feet, 2) [m] as :attr:`.Skeleton.foot_rest`.
+    """
+    return np.minimum(ankles[..., 2] - rest[:, 0], toes[..., 2] - rest[:, 1])
+
+
+def ground_height(heights: np.ndarray) -> float:
+    """Height [m] of the floor under a clip, from its foot heights (F, feet) or the lowest ones (F)."""
+    lowest = heights.min(axis=1) if heights.ndim == 2 else heights
+    return float(np.percentile(lowest, GROUND.percentile))
+
+
+def backward_speed(points: np.ndarray, fps: float) -> np.ndarray:
+    """Speed (F, ...) [m/s] of points (F, ..., 3) since the frame before; the first frame has the second's, a single one 0."""
+    if len(points) < 2:
+        return np.zeros(points.shape[:-1])
+    speed = np.linalg.norm(np.diff(points, axis=0), axis=-1) * fps
+    return np.concatenate([speed[:1], speed])
+
+
+def central_speed(points: np.ndarray, fps: float) -> np.ndarray:
+    """Speed (F, ...) [m/s] of points (F, ..., 3) by central differences, one-sided at the ends; 0 for a single frame."""
+    if len(points) < 2:
+        return np.zeros(points.shape[:-1])
+    return np.linalg.norm(np.gradient(points, axis=0), axis=-1) * fps
+
+
+# ---------------------------------------------------------------- the scaled rule
+
+
+def grounded(heights: np.ndarray, speeds: np.ndarray, leg_length: float) -> np.ndarray:
+    """(...) bool: feet that stand, from their heights above the ground [m] and the speeds of their toes [m/s]."""
+    scale = leg_length / GROUND.reference_leg
+    return (heights < GROUND.near * scale) & (speeds < GROUND.slow * scale)
+
+
+def older_grounded(ankles: np.ndarray, leg_length: float) -> np.ndarray:
+    """(...) bool: feet that stand by the older rule, from the heights of their ankles above the ground [m]."""
+    return ankles < GROUND.older_below * (leg_length / GROUND.reference_leg)
+
+
+def desired(contact: np.ndarray, fps: float) -> np.ndarray:
+    """(F, feet) the contact 0.1 s later; at the end of the clip, that of its last frame."""
+    last = len(contact) - 1
+    return contact[np.minimum(np.arange(len(contact)) + round(GROUND.ahead * fps), last)]
+
+
+# ---------------------------------------------------------------- runs of frames
+
+
+def runs(flags: np.ndarray) -> list[tuple[int, int]]:
+    """First frame and the one after the last of each run of True in ``flags`` (F)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(int), [0]])))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def without_short_runs(flags: np.ndarray, least: int) -> np.ndarray:
+    """``flags`` (F) bool with gaps, and then contacts, shorter than ``least`` frames taken out; those at the ends stay."""
+    out = flags.copy()
+    for value in (True, False):
+        for first, last in runs(out == (not value)):
+            if last - first < least and first > 0 and last < len(out):
+                out[first:last] = value
+    return out
+
+
+# ---------------------------------------------------------------- the rule that motion is measured by
+
+
+def truth_contacts(
+    ankles: np.ndarray, toes: np.ndarray, rest: np.ndarray, ground: float = 0.0, fps: float = 30.0
+) -> np.ndarray:
+    """(F, feet) bool: feet that stand in one clip of clean motion, the truth that made motion is measured by.
+
+    The lower of ankle and toe, each above its rest height, is at most 0.03 m above ``ground`` [m], and that point moves at
+    most 0.45 m/s, counting the slower of the ways from the frame before and to the frame after. Where the lower point
+    changes between two frames, the way between them leads from one point to the other. Gaps of one frame are closed,
+    contacts of fewer than three frames dropped; a single frame has none. The thresholds belong to 30 frames a second.
+
+    ``ankles`` and ``toes`` (F, feet, 3) [m]; ``rest`` (feet, 2) [m] as :attr:`.Skeleton.foot_rest`.
+    """
+    frames, feet = ankles.shape[:2]
+    if frames < 2:
+        return np.zeros((frames, feet), bool)
+    toe_is_lower = (toes[..., 2] - rest[:, 1]) < (ankles[..., 2] - rest[:, 0])
+    lower = np.where(toe_is_lower[..., None], toes, ankles)
+    ways = np.linalg.norm(np.diff(lower, axis=0), axis=-1) * fps
+    speed = np.minimum(np.concatenate([ways[:1], ways]), np.concatenate([ways, ways[-1:]]))
+    touching = (foot_heights(ankles, toes, rest) - ground <= TRUTH.near) & (speed <= TRUTH.slow)
+    touching[1:-1] |= touching[:-2] & touching[2:]
+    for foot in range(feet):
+        for first, last in runs(touching[:, foot]):
+            touching[first:last, foot] = last - first >= TRUTH.shortest
+    return touching
+
+
+def foot_points(skeleton: Skeleton, turned: np.ndarray, heads: np.ndarray) -> np.ndarray:
+    """Heel, ball and tip (..., feet, 3, 3) [m] under every foot, on the floor in the T-pose.
+
+    The heel lies below and 0.04 m behind the ankle, the ball below the toe's head, the tip 0.07 m ahead of the ball; the
+    heel moves with the foot, the others with the toe. Without a toe bone the foot carries all three and looks along -Y.
+    ``turned`` (..., J, 3, 3) and ``heads`` (..., J, 3) [m] in core axes, as forward kinematics gives them.
+    """
+    rest = skeleton.rest_core[:, :3, 3]
+    out = np.empty((*heads.shape[:-2], len(skeleton.feet), 3, 3), heads.dtype)
+    for k, (foot, toe) in enumerate(zip(skeleton.feet, skeleton.toes, strict=True)):
+        ahead = (rest[toe] - rest[foot]) * [1.0, 1, 0]
+        length = np.linalg.norm(ahead)
+        ahead = ahead / length if length > 1e-9 else np.array([0.0, -1, 0])
+        ball = rest[toe]
+        for i, (bone, point) in enumerate(
+            ((foot, rest[foot] - TRUTH.heel * ahead), (toe, ball), (toe, ball + TRUTH.tip * ahead))
+        ):
+            arm = np.array([*point[:2], skeleton.floor]) - rest[bone]
+            out[..., k, i, :] = heads[..., bone, :] + turned[..., bone, :, :] @ arm
+    return out

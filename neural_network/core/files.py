@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -52,14 +55,24 @@ def _is_stream(path: Path) -> bool:
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write ``data`` to ``path`` whole or not at all: under a temporary name beside it, then renamed over it.
+    """Write ``data`` to ``path`` whole or not at all; the rest as in :func:`whole_file`."""
+    with whole_file(path) as file:
+        file.write(data)
 
-    A link stays one: the file it leads to is replaced. A pipe or device (/dev/null) is written to and never replaced.
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str], folder: Path | None = None) -> Iterator[BinaryIO]:
+    """A file to write to that appears at ``path`` when the block ends without an error, and not at all otherwise.
+
+    It is written under a temporary name, in ``folder`` (on the same disk) or beside ``path``, and then renamed. A link
+    stays a link: the file it leads to is replaced. A pipe or device (/dev/null) is written to and never replaced.
+    Missing folders are made. OSError names the path and says that nothing was changed there.
     """
     named = path = Path(path)
     if _is_stream(path):
         try:
-            path.write_bytes(data)
+            with open(path, "wb") as file:
+                yield file
         except OSError as error:
             raise OSError(f"cannot write {named}: {error.strerror or error}") from None
         return
@@ -71,10 +84,10 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
         raise OSError(
             f"cannot make the folder {path.parent}: {error.strerror or error}; choose another place"
         ) from None
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = (folder or path.parent) / f".{path.name}.{os.getpid()}.part"
     try:
         with open(temporary, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

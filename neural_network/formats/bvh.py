@@ -8,7 +8,6 @@ where that pass does not add up (text among the numbers, decimal commas, rows of
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.files import whole_file
 from ..core.messages import short
 from ..core.rotations import matrix_from_quaternion
 from ..motion.clip import Clip, guess_unit, guess_up_axis, helper_notes, without_rigid
@@ -134,16 +134,9 @@ def write(path: str | Path, clip: Clip) -> None:
     """
     if not clip.names:
         raise ValueError("a BVH needs at least one joint, got a clip without any")
-    path = Path(path)
-    temporary = path.with_name(path.name + ".part")
-    try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as out:
-            for line in _bvh_lines(clip):
-                out.write(line)
-                out.write("\n")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(path) as out:
+        for line in _bvh_lines(clip):
+            out.write(f"{line}\n".encode())
 
 
 # ---------------------------------------------------------------- text

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..core import contacts, rotations
 from ..core import forward_kinematics as fk
-from ..core import rotations
-from ..core.contacts import GROUND
 from ..core.skeleton import Skeleton
 from ..core.tree import limb
 from ..motion.pose_set import PoseSet
@@ -169,10 +168,9 @@ def prepare(poses: PoseSet, older_ground: bool = False) -> Samples:
     up = np.array([0.0, 0, 1])
     unturned = rotations.matrix_from_axis_angle(-heading[:, None] * up) @ turned[:, 0]
     rot[:, 0] = rotations.axis_angle_from_matrix(unturned)
-    scale = rig.leg_length / GROUND.reference_leg
     feet, toes = np.array(rig.feet, int), np.array(rig.toes, int)
     world = heads + root_pos[:, None]
-    above = np.minimum(world[:, feet, 2] - rig.foot_rest[:, 0], world[:, toes, 2] - rig.foot_rest[:, 1])
+    above = contacts.foot_heights(world[:, feet], world[:, toes], rig.foot_rest)
     ground = np.zeros(poses.frames)
     grounded = np.zeros((poses.frames, len(feet)))
     desired = np.zeros_like(grounded)
@@ -188,17 +186,14 @@ def prepare(poses: PoseSet, older_ground: bool = False) -> Samples:
             ground[rows] = 0.0
             continue
         given = None if poses.ground is None else poses.ground[c]
-        ground[rows] = np.percentile(above[rows].min(axis=1), GROUND.percentile) if given is None else given
-        height = above[rows] - ground[rows, None]
+        ground[rows] = contacts.ground_height(above[rows]) if given is None else given
         if older_ground:
-            ankle = world[rows][:, feet, 2] - ground[rows, None]
-            grounded[rows] = ankle < GROUND.older_below * scale
+            ankles = world[rows][:, feet, 2] - ground[rows, None]
+            grounded[rows] = contacts.older_grounded(ankles, rig.leg_length)
         else:
-            speed = np.linalg.norm(np.diff(world[rows][:, toes], axis=0), axis=-1) * poses.clip_fps[c]
-            speed = np.concatenate([speed[:1], speed]) if count > 1 else np.zeros((1, len(feet)))
-            grounded[rows] = (height < GROUND.near * scale) & (speed < GROUND.slow * scale)
-        later = np.minimum(np.arange(count) + round(GROUND.ahead * poses.clip_fps[c]), count - 1)
-        desired[rows] = grounded[rows][later]
+            speeds = contacts.backward_speed(world[rows][:, toes], poses.clip_fps[c])
+            grounded[rows] = contacts.grounded(above[rows] - ground[rows, None], speeds, rig.leg_length)
+        desired[rows] = contacts.desired(grounded[rows], poses.clip_fps[c])
     low = above.min(axis=1, initial=np.inf) - ground if len(feet) else np.zeros(poses.frames)
     return Samples(
         rot=rot.astype(np.float32),

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PoseSet: the poses of one character, their npz file, and how they are split into train, validation and test."""
+"""PoseSet: the poses of one character and their npz file, ``training_data.npz``."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import os
+import zipfile
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from ..core import skeleton as skeletons
-from ..core.files import read_archive, write_whole
+from ..core.files import read_archive, whole_file
 from ..core.skeleton import FARTHEST, MOST_TURNED, Skeleton
 from .tasks import TASKS, guess_task
 
@@ -77,8 +79,15 @@ def make(
     """
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinity, and is refused as such
         rot, root_pos = np.asarray(rot, np.float32), np.asarray(root_pos, np.float32)
+    _check_motion(skeleton, rot, root_pos)
     clip, names = np.asarray(clip), tuple(str(n) for n in clip_names)
-    clips, frames = len(names), len(rot) if rot.ndim else 0
+    _check_clip_numbers(clip, len(rot), len(names))
+    tasks, fps, ground = _checked_clips(names, clip_tasks, clip_fps, ground)
+    return PoseSet(skeleton, _short_way_round(rot), root_pos, clip.astype(np.int32), names, tasks, fps, ground)
+
+
+def _check_motion(skeleton: Skeleton, rot: np.ndarray, root_pos: np.ndarray) -> None:
+    frames = len(rot) if rot.ndim else 0
     if rot.shape != (frames, skeleton.count, 3):
         raise ValueError(f"rot: expected (frames, {skeleton.count}, 3) for this rig, got {rot.shape}")
     if frames == 0:
@@ -91,6 +100,15 @@ def make(
             raise ValueError(
                 f"{what}: expected finite numbers, got NaN or infinity in {len(bad)} frames, the first is row {bad[0]}"
             )
+    farthest = float(np.abs(root_pos).max())
+    if farthest > FARTHEST:
+        raise ValueError(f"root_pos: expected metres, got a place {farthest:.3g} away")
+    widest = float(np.linalg.norm(rot.astype(np.float64), axis=-1).max())
+    if widest > MOST_TURNED:
+        raise ValueError(f"rot: expected radians, got a rotation of {widest:.3g}")
+
+
+def _check_clip_numbers(clip: np.ndarray, frames: int, clips: int) -> None:
     if clip.shape != (frames,) or not np.issubdtype(clip.dtype, np.integer):
         raise ValueError(f"clip: expected ({frames},) integers, got {clip.shape} {clip.dtype}")
     if clips == 0 or clip.min() < 0 or clip.max() >= clips:
@@ -99,6 +117,13 @@ def make(
         )
     if np.any(np.diff(clip) < 0):
         raise ValueError("clip: expected the frames of each clip together and in the order of clip_names")
+
+
+def _checked_clips(
+    names: Sequence[str], clip_tasks: Sequence[str] | None, clip_fps: np.ndarray | float, ground: np.ndarray | None
+) -> tuple[tuple[str, ...], np.ndarray, np.ndarray | None]:
+    """Tasks, frame rates (C) and floor heights (C) of the clips called ``names``, checked."""
+    clips = len(names)
     tasks = tuple(guess_task(n) for n in names) if clip_tasks is None else tuple(str(t) for t in clip_tasks)
     if len(tasks) != clips or set(tasks) - set(TASKS):
         raise ValueError(f"clip_tasks: expected {clips} of {', '.join(TASKS)}, got {', '.join(tasks[:9]) or 'none'}")
@@ -114,43 +139,97 @@ def make(
         ground = np.asarray(ground, np.float64)
         if ground.shape != (clips,) or not (np.abs(ground) <= FARTHEST).all():
             raise ValueError(f"ground: expected ({clips},) finite heights in metres, got {ground.shape}")
-    farthest = float(np.abs(root_pos).max())
-    if farthest > FARTHEST:
-        raise ValueError(f"root_pos: expected metres, got a place {farthest:.3g} away")
+    return tasks, fps, ground
+
+
+def _short_way_round(rot: np.ndarray) -> np.ndarray:
+    """Axis-angles (F, J, 3) of at most half a turn, float32."""
     angle = np.linalg.norm(rot.astype(np.float64), axis=-1, keepdims=True)
-    if angle.max() > MOST_TURNED:
-        raise ValueError(f"rot: expected radians, got a rotation of {angle.max():.3g}")
-    if angle.max() > np.pi:
-        turns = np.round(angle / (2 * np.pi))
-        rot = np.where(angle > np.pi, rot * (1 - 2 * np.pi * turns / np.maximum(angle, 1e-9)), rot).astype(np.float32)
-    return PoseSet(skeleton, rot, root_pos, clip.astype(np.int32), names, tasks, fps, ground)
+    if angle.max() <= np.pi:
+        return rot
+    turns = np.round(angle / (2 * np.pi))
+    shorter = rot * (1 - 2 * np.pi * turns / np.maximum(angle, 1e-9))
+    return np.where(angle > np.pi, shorter, rot).astype(np.float32)
 
 
 def save(path: str | os.PathLike[str], poses: PoseSet) -> None:
     """Write ``training_data.npz``: whole or not at all, and the same bytes for the same poses."""
-    rig = poses.skeleton
-    fields = {
+    lengths = np.bincount(poses.clip, minlength=len(poses.clip_names))
+    motion = [(poses.rot, poses.root_pos)]
+    about = (poses.clip_names, poses.clip_tasks, poses.clip_fps, poses.ground)
+    save_blocks(path, poses.skeleton, lambda: motion, lengths, *about)
+
+
+def save_blocks(
+    path: str | os.PathLike[str],
+    skeleton: Skeleton,
+    blocks: Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]],
+    lengths: Sequence[int] | np.ndarray,
+    clip_names: Sequence[str],
+    clip_tasks: Sequence[str] | None,
+    clip_fps: np.ndarray | float,
+    ground: np.ndarray | None = None,
+    folder: Path | None = None,
+) -> None:
+    """Write the file that :func:`save` writes, with one block of poses in memory at a time.
+
+    ``blocks`` gives the motion in order, as often as it is called: rot (n, J, 3) and root_pos (n, 3) of a whole PoseSet,
+    of each clip, or of any other portion. ``lengths`` (C) are the clips' numbers of frames; the other arguments are as
+    in :func:`make`. Until the file is whole it stands in ``folder``, or beside ``path``. Raises ValueError where the
+    blocks do not have as many frames as the clips or belong to another rig.
+    """
+    frames = int(np.sum(lengths))
+    tasks, fps, ground = _checked_clips(clip_names, clip_tasks, clip_fps, ground)
+    fields: dict[str, np.ndarray | None] = {
         "schema": np.array(SCHEMA),
-        "bone_names": np.array(rig.names),
-        "parents": rig.parents.astype(np.int32),
-        "rest_arm": rig.rest_arm,
-        "rot": poses.rot,
-        "root_pos": poses.root_pos,
-        "clip": poses.clip,
-        "clip_names": np.array(poses.clip_names),
-        "clip_tasks": np.array(poses.clip_tasks),
-        "clip_fps": poses.clip_fps,
-        "effectors": np.array([rig.names[e] for e in rig.effectors]),
-        "feet": np.array([rig.names[f] for f in rig.feet], dtype=f"U{max(1, max(map(len, rig.names)))}"),
-        "t_pose": rig.t_pose,
+        "bone_names": np.array(skeleton.names),
+        "parents": skeleton.parents.astype(np.int32),
+        "rest_arm": skeleton.rest_arm,
+        "rot": None,
+        "root_pos": None,
+        "clip": np.repeat(np.arange(len(clip_names), dtype=np.int32), lengths),
+        "clip_names": np.array(clip_names),
+        "clip_tasks": np.array(tasks),
+        "clip_fps": fps,
+        "effectors": np.array([skeleton.names[e] for e in skeleton.effectors]),
+        "feet": np.array([skeleton.names[f] for f in skeleton.feet], dtype=f"U{max(1, max(map(len, skeleton.names)))}"),
+        "t_pose": skeleton.t_pose,
     }
-    if rig.limits is not None:
-        fields["limits"] = rig.limits
-    if poses.ground is not None:
-        fields["ground"] = poses.ground
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **fields)  # type: ignore[arg-type]  # the stubs take names for its own flags
-    write_whole(path, buffer.getvalue())
+    if skeleton.limits is not None:
+        fields["limits"] = skeleton.limits
+    if ground is not None:
+        fields["ground"] = ground
+    with whole_file(path, folder) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in fields.items():
+            with archive.open(
+                f"{name}.npy", "w", force_zip64=True
+            ) as out:  # dated 1980: the same poses, the same bytes
+                if array is not None:
+                    np.lib.format.write_array(out, array, allow_pickle=False)
+                elif name == "rot":
+                    _write_blocks(out, name, (rot for rot, _ in blocks()), (frames, skeleton.count, 3))
+                else:
+                    _write_blocks(out, name, (root_pos for _, root_pos in blocks()), (frames, 3))
+
+
+def _write_blocks(out: IO[bytes], name: str, blocks: Iterable[np.ndarray], shape: tuple[int, ...]) -> None:
+    """One float32 array of ``shape``, block by block."""
+    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(out, header)
+    written = 0
+    for block in blocks:
+        if block.shape[1:] != shape[1:]:
+            raise ValueError(f"{name}: expected {shape}, got a block of {block.shape}")
+        out.write(np.ascontiguousarray(block, "<f4").tobytes())
+        written += len(block)
+    if written != shape[0]:
+        raise ValueError(f"{name}: expected {shape[0]} frames, got {written}")
+
+
+_NAME_LISTS = ("bone_names", "clip_names", "clip_tasks", "effectors", "feet")
+_NUMBERS = ("rest_arm", "rot", "root_pos", "clip_fps", "t_pose", "limits", "ground")
+_OPTIONAL = ("t_pose", "limits", "ground")
+_NEEDED = ("schema", "parents", "clip", *_NAME_LISTS, *(name for name in _NUMBERS if name not in _OPTIONAL))
 
 
 def load(path: str | os.PathLike[str]) -> PoseSet:
@@ -162,19 +241,7 @@ def load(path: str | os.PathLike[str]) -> PoseSet:
     if not path.exists():
         raise FileNotFoundError(f"no training data at {path}: extract it in Blender, or import motion files")
     found = read_archive(path, "training data")
-    needed = (
-        "schema",
-        "bone_names",
-        "parents",
-        "rest_arm",
-        "rot",
-        "root_pos",
-        "clip",
-        "clip_names",
-        "clip_tasks",
-        "clip_fps",
-    )
-    missing = [name for name in (*needed, "effectors", "feet") if name not in found]
+    missing = [name for name in _NEEDED if name not in found]
     if missing:
         raise ValueError(f"{path.name}: expected the fields of training data, missing {', '.join(missing)}")
     schema = found["schema"]
@@ -183,33 +250,26 @@ def load(path: str | os.PathLike[str]) -> PoseSet:
             f"{path.name}: expected schema {SCHEMA}, got {schema}; extract or import the motion again with this version"
         )
     try:
-        for name in ("rest_arm", "rot", "root_pos", "clip_fps", "t_pose", "limits", "ground"):
+        for name in _NUMBERS:
             if name in found and not np.can_cast(found[name].dtype, np.float64, "same_kind"):
                 raise ValueError(f"{name}: expected numbers, got {found[name].dtype}")
         if not np.issubdtype(found["parents"].dtype, np.integer):
             raise ValueError(f"parents: expected integers, got {found['parents'].dtype}")
-        for name in ("bone_names", "clip_names", "clip_tasks", "effectors", "feet"):
+        for name in _NAME_LISTS:
             if found[name].ndim != 1 or (found[name].dtype.kind != "U" and found[name].size):
                 raise ValueError(f"{name}: expected a list of names, got {found[name].dtype} {found[name].shape}")
+        names = {name: [str(n) for n in found[name]] for name in _NAME_LISTS}
         rig = skeletons.make(
-            [str(n) for n in found["bone_names"]],
+            names["bone_names"],
             found["parents"],
             found["rest_arm"],
-            [str(n) for n in found["effectors"]],
-            [str(n) for n in found["feet"]],
+            names["effectors"],
+            names["feet"],
             found.get("t_pose"),
             found.get("limits"),
         )
-        return make(
-            rig,
-            found["rot"],
-            found["root_pos"],
-            found["clip"],
-            [str(n) for n in found["clip_names"]],
-            [str(t) for t in found["clip_tasks"]],
-            found["clip_fps"],
-            found.get("ground"),
-        )
+        motion = (found["rot"], found["root_pos"], found["clip"])
+        return make(rig, *motion, names["clip_names"], names["clip_tasks"], found["clip_fps"], found.get("ground"))
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
 

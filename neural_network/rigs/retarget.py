@@ -17,6 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core import forward_kinematics as fk
+from ..core import tree
+from ..core.contacts import GROUND, central_speed, ground_height, grounded, runs, without_short_runs
 from ..core.reference_rig import reference, rest_orientation
 from ..core.rotations import (
     axis_angle_from_matrix,
@@ -27,7 +30,7 @@ from ..core.rotations import (
     twist_about,
 )
 from ..core.skeleton import Skeleton
-from ..motion.clip import Clip
+from ..motion.clip import Clip, moving_offsets
 from .bone_tree import ancestors
 from .roles import ROLE_NAMES, Roles, find_roles
 
@@ -35,9 +38,6 @@ UP = np.array([0.0, 0.0, 1.0])
 REST_IS_A_POSE = np.radians(
     40.0
 )  # mean angle of the limbs to the T-pose above which a rest is no pose; an A-pose has 20
-CONTACT_HEIGHT = 0.03  # [m at a leg of 0.945 m] the lower of ankle and toe stands below this
-CONTACT_SPEED = 0.3  # [m/s at a leg of 0.945 m] and its toe is slower than this
-REFERENCE_LEG = 0.945  # [m]
 BLEND_SECONDS = 0.2  # a foot's correction fades in and out over this long beside a contact
 PIN_DRIFT = 0.08  # [m at a leg of 0.945 m] a contact that slides further than this is no pin: the slide is kept
 HINGE_FRAMES = 10  # bent frames from which on a hinge's axis is believed
@@ -220,7 +220,7 @@ def clip_roles(clip: Clip) -> Roles:
 def clip_evidence(clip: Clip) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, dict[str, Any]]:
     """What a clip tells about its roles: names, parents, rest heads (J, 3) [m, Z up], and find_roles' further arguments."""
     axes = _armature_axes(clip)
-    heads = _rest_heads(clip.parents, clip.offsets * clip.unit @ axes.T)
+    heads = tree.sums(clip.parents, clip.offsets * clip.unit @ axes.T)
     own_tips = {j: np.asarray(tip) * clip.unit @ axes.T for j, tip in clip.tips.items()}
     evidence: dict[str, Any] = {"tips": {j: heads[j] + tip for j, tip in own_tips.items()}}
     if clip.frames > 1:
@@ -236,7 +236,7 @@ def clip_evidence(clip: Clip) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, 
 def clip_motion(clip: Clip, roles: Roles) -> tuple[Body, Motion]:
     """The clip's skeleton and world motion in metres, Z up; zero frames give empty arrays."""
     axes = _armature_axes(clip)
-    heads = _rest_heads(clip.parents, clip.offsets * clip.unit @ axes.T)
+    heads = tree.sums(clip.parents, clip.offsets * clip.unit @ axes.T)
     bones = {role: j for role, j in roles.bones.items() if j is not None}
     for side in ("Left", "Right"):
         if side + "Hand" in bones:
@@ -511,16 +511,15 @@ def _contacts(body: Body, motion: Motion) -> dict[str, np.ndarray]:
     """Per foot role the frames (F) bool in which the whole foot stands still on the floor."""
     if len(motion.turned) < 2 or "LeftFoot" not in body.bones or "RightFoot" not in body.bones:
         return {}
-    scale = _leg_length(body) / REFERENCE_LEG
-    lowest = np.percentile(np.minimum(*(motion.heads[:, body.bones[s + "Foot"], 2] for s in ("Left", "Right"))), 2)
+    scale = _leg_length(body) / GROUND.reference_leg
+    lowest = ground_height(np.minimum(*(motion.heads[:, body.bones[s + "Foot"], 2] for s in ("Left", "Right"))))
     out = {}
     for side in ("Left", "Right"):
         ankle = motion.heads[:, body.bones[side + "Foot"]]
         end = motion.heads[:, body.bones.get(side + "ToeBase", body.bones[side + "Foot"])]
-        flat = (ankle[:, 2] < lowest + CONTACT_HEIGHT * scale) & (
-            _speed(ankle, motion.fps) < 0.5 * CONTACT_SPEED * scale
-        )
-        flat &= _speed(end, motion.fps) < 0.5 * CONTACT_SPEED * scale
+        flat = ankle[:, 2] < lowest + GROUND.near * scale
+        for point in (ankle, end):
+            flat &= central_speed(point, motion.fps) < 0.5 * GROUND.slow * scale
         out[side + "Foot"] = out[side + "ToeBase"] = flat
     return out
 
@@ -537,7 +536,7 @@ def _place(
     """Hips height, stride and feet: the target's rotations with solved legs (F, J, 3, 3) and its heads (F, J, 3)."""
     scale = _leg_length(target) / _leg_length(source)
     turned = turned.copy()
-    heads = _heads(target, turned)
+    heads = _heads_since_rest(target, turned)
     thighs = [target.bones["LeftThigh"], target.bones["RightThigh"]]
     source_thighs = [source.bones["LeftThigh"], source.bones["RightThigh"]]
     shift = scale * motion.heads[:, source_thighs].mean(1) - heads[:, thighs].mean(1)
@@ -550,7 +549,7 @@ def _place(
         thigh, ankle = source.bones[side + "Thigh"], source.bones[side + "Foot"]
         legs[side] = heads[:, target.bones[side + "Thigh"]] + scale * (motion.heads[:, ankle] - motion.heads[:, thigh])
     low = np.minimum(*(_sole_height(target, turned, side, legs[side], soles) for side in ("Left", "Right")))
-    floor = np.percentile(low, 2)
+    floor = ground_height(low)
     heads = heads - floor * UP
     for side in ("Left", "Right"):
         goal = legs[side] - floor * UP
@@ -560,8 +559,8 @@ def _place(
         hinge = since_t[side + "Thigh"] @ np.array([1.0, 0, 0])
         _solve_limb(target, turned, heads, [target.bones[side + p] for p in ("Thigh", "Shin", "Foot")], goal, hinge)
         _lift_hand(source, motion, target, turned, heads, side, scale, float(floor), since_t)
-    heads = _heads(target, turned) + (heads - _heads(target, turned))[:, [thighs[0]]]
-    return turned, heads
+    solved = _heads_since_rest(target, turned)
+    return turned, solved + (heads - solved)[:, [thighs[0]]]
 
 
 def _rest_soles(body: Body, at_t: Mapping[str, np.ndarray]) -> dict[str, float]:
@@ -606,32 +605,14 @@ def _sole_height(
 
 def _grounded(body: Body, motion: Motion, side: str) -> np.ndarray:
     """Frames (F) bool in which the source's foot carries: low, and its toe slow; gaps of a few frames are closed."""
-    scale = _leg_length(body) / REFERENCE_LEG
     low = []
     for s in ("Left", "Right"):
         points = [motion.heads[:, body.bones[s + p], 2] for p in ("Foot", "ToeBase") if s + p in body.bones]
-        rests = [np.percentile(p, 2) for p in points]
-        low.append(np.min([p - r for p, r in zip(points, rests, strict=True)], axis=0))
-    floor = np.percentile(np.minimum(*low), 2)
-    height = low[0 if side == "Left" else 1] - floor
+        low.append(np.min([p - ground_height(p) for p in points], axis=0))
+    height = low[0 if side == "Left" else 1] - ground_height(np.minimum(*low))
     end = motion.heads[:, body.bones.get(side + "ToeBase", body.bones[side + "Foot"])]
-    return _close((height < CONTACT_HEIGHT * scale) & (_speed(end, motion.fps) < CONTACT_SPEED * scale), motion.fps)
-
-
-def _close(flags: np.ndarray, fps: float) -> np.ndarray:
-    """Flags without holes shorter than 0.05 s and without spots shorter than that."""
-    out = flags.copy()
-    least = max(1, round(0.05 * fps))
-    for value in (True, False):
-        for first, last in _runs(out == (not value)):
-            if last - first < least and first > 0 and last < len(out):
-                out[first:last] = value
-    return out
-
-
-def _runs(flags: np.ndarray) -> list[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(int), [0]])))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+    stands = grounded(height, central_speed(end, motion.fps), _leg_length(body))
+    return without_short_runs(stands, max(1, round(0.05 * motion.fps)))
 
 
 def _pins(
@@ -648,10 +629,10 @@ def _pins(
     toe = _toe(body, turned, side, ankle)
     point = ankle if toe is None else toe
     height = _sole_height(body, turned, side, ankle, soles)
-    limit = PIN_DRIFT * _leg_length(body) / REFERENCE_LEG
+    limit = PIN_DRIFT * _leg_length(body) / GROUND.reference_leg
     wanted = np.zeros_like(ankle)
     known = np.zeros(len(ankle), bool)
-    for first, last in _runs(stands):
+    for first, last in runs(stands):
         path = point[first:last, :2]
         middle = np.median(path, axis=0)
         drift = np.linalg.norm(path - middle, axis=1).max()
@@ -754,39 +735,18 @@ def _armature_axes(clip: Clip) -> np.ndarray:
     return np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])
 
 
-def _rest_heads(parents: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    heads = np.array(offsets, float)
-    for j, p in enumerate(parents):
-        if p >= 0:
-            heads[j] += heads[p]
-    return heads
-
-
 def _forward(clip: Clip, axes: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """World rotations since rest (F, J, 3, 3) and heads (F, J, 3) [m, Z up] of the chosen frames."""
     local = axes @ matrix_from_quaternion(np.asarray(clip.rotations, float)[frames]) @ axes.T
-    offsets = clip.offsets * clip.unit @ axes.T
-    turned = np.empty_like(local)
-    heads = np.empty((len(frames), len(clip.parents), 3))
-    first = True
-    for j, p in enumerate(clip.parents):
-        if p < 0:
-            turned[:, j] = local[:, j]
-            heads[:, j] = clip.root_pos[frames] * clip.unit @ axes.T if first else offsets[j]
-            first = False
-            continue
-        offset = clip.translations[j][frames] * clip.unit @ axes.T if j in clip.translations else offsets[j][None]
-        turned[:, j] = turned[:, p] @ local[:, j]
-        heads[:, j] = heads[:, p] + np.einsum("fab,fb->fa", turned[:, p], np.broadcast_to(offset, (len(frames), 3)))
-    return turned, heads
+    offsets = moving_offsets(clip, frames) * clip.unit @ axes.T
+    return fk.walk(clip.parents, local, offsets, clip.root_pos[frames] * clip.unit @ axes.T)
 
 
-def _heads(body: Body, turned: np.ndarray) -> np.ndarray:
+def _heads_since_rest(body: Body, turned: np.ndarray) -> np.ndarray:
     """Heads (F, J, 3) of a body whose bones have turned (F, J, 3, 3) since rest, root at its rest head."""
-    heads = np.empty((len(turned), len(body.parents), 3))
-    for j, p in enumerate(body.parents):
-        heads[:, j] = body.heads[j] if p < 0 else heads[:, p] + turned[:, p] @ (body.heads[j] - body.heads[p])
-    return heads
+    below = body.parents >= 0
+    offsets = np.where(below[:, None], body.heads - body.heads[np.maximum(body.parents, 0)], body.heads)
+    return fk.heads_of(body.parents, turned, offsets)
 
 
 def _tails(
@@ -827,11 +787,6 @@ def _leg_length(body: Body) -> float:
         foot = body.bones.get(side + "Foot")
         total.append(upper + (upper if foot is None else float(np.linalg.norm(body.heads[foot] - shin))))
     return float(np.mean(total))
-
-
-def _speed(points: np.ndarray, fps: float) -> np.ndarray:
-    """Speed (F) [m/s] by central differences, one-sided at the ends."""
-    return np.linalg.norm(np.gradient(points, axis=0), axis=-1) * fps if len(points) > 1 else np.zeros(len(points))
 
 
 def _descendants(parents: np.ndarray, j: int) -> list[int]:

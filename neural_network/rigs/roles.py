@@ -11,13 +11,13 @@ where the body faces; a name that says otherwise is reported.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from ..core.files import write_whole
 from .bone_names import Said, read_names, speaks_of_animal
 from .bone_tree import Tree, ancestors, angle_between, never_turns, read_tree, require_tree
 from .limbs import ARM, LEG, NAME_WEIGHT, Limb, find_body, log_miss, main_chain, name_score
@@ -441,11 +441,8 @@ def named_roles(table: Mapping[str, str], names: Sequence[str], source: str = "r
 
 def save_roles(path: str | Path, roles: Roles, names: Sequence[str]) -> None:
     """Write roles as the JSON that ``load_roles`` reads; whole or not at all."""
-    path = Path(path)
     table = {r: None if j is None else names[j] for r, j in roles.bones.items()}
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps({"roles": table}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(part, path)
+    write_whole(path, (json.dumps({"roles": table}, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def mirrored(roles: Roles) -> Roles:
