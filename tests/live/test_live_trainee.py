@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -205,3 +209,57 @@ def test_the_replay_store_keeps_its_size_however_long_the_stream() -> None:
 def test_the_same_stream_and_seed_give_the_same_network() -> None:
     x, _ = stream(30)
     assert np.array_equal(taught(80, seed=3).predict(x), taught(80, seed=3).predict(x))
+
+
+def test_weights_decay_by_default_and_only_then() -> None:
+    """The weights of an input that never moves get no gradient: decay alone shrinks them."""
+
+    def norm_after(settings: Settings) -> tuple[float, float]:
+        trainee = Trainee(4, (3,), settings, np.random.default_rng(2))
+        before = np.linalg.norm(trainee._stack.layers[0][0][3])
+        for x, y in zip(*stream(300), strict=True):
+            trainee.observe(np.append(x, 1.0), y)
+            trainee.train(4)
+        assert trainee.steps > 500
+        return float(before), float(np.linalg.norm(trainee._stack.layers[0][0][3]))
+
+    before, after = norm_after(Settings(hidden=(12,)))
+    assert after < 0.8 * before
+    before, after = norm_after(replace(Settings(hidden=(12,)), decay=0.0))
+    assert after == pytest.approx(before, rel=1e-5)
+
+
+def test_files_from_before_model_files_had_kinds_still_load(tmp_path: Path) -> None:
+    """They held all matrices, the linear path, then all biases in one vector, under one-letter names."""
+    trainee = taught(100)
+    order = [w for w, _ in trainee._stack.layers] + [trainee._stack.skip] + [b for _, b in trainee._stack.layers]
+    head = {
+        "format": 1,
+        "inputs": trainee.inputs,
+        "groups": trainee.groups,
+        "hidden": trainee.settings.hidden,
+        "frames": trainee.frames,
+        "steps": trainee.steps,
+        "state": trainee.state,
+        "error": trainee.error,
+        "usual": trainee.usual,
+        "slow": trainee._slow,
+        "armed": trainee._armed,
+        "next_scale": trainee._next_scale,
+        "rows": trainee._rows,
+    }
+    arrays = {"w": np.concatenate([a.ravel() for a in order])}
+    arrays |= {"m": np.zeros_like(arrays["w"]), "v": np.zeros_like(arrays["w"])}
+    arrays |= {f"s{i}": a for i, a in enumerate(trainee._scales)} | {f"n{i}": a for i, a in enumerate(trainee._moments)}
+    n = trainee.stored
+    arrays |= {"x": trainee._x[:n], "y": trainee._y[:n], "age": trainee._age[:n]}
+    np.savez(tmp_path / "old.npz", head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
+    other = Trainee(trainee.inputs, trainee.groups, trainee.settings)
+    other.load(tmp_path / "old.npz")
+    x = np.linspace(-1, 1, trainee.inputs)
+    assert np.array_equal(other.predict(x), trainee.predict(x))
+    assert (other.frames, other.steps, other.stored) == (trainee.frames, trainee.steps, trainee.stored)
+    arrays["w"] = arrays["w"][:-1]
+    np.savez(tmp_path / "old.npz", head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
+    with pytest.raises(ValueError, match="the file is damaged"):
+        other.load(tmp_path / "old.npz")

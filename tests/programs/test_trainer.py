@@ -16,7 +16,7 @@ import pytest
 from conftest import make_poses, make_rig, run_cli
 
 import standalone_trainer
-from neural_network.ik import network
+from neural_network.ik import context, network, quality
 from neural_network.ik import trainer as trainer_module
 from neural_network.ik.settings import Training
 from neural_network.learning import loop
@@ -516,6 +516,68 @@ def test_the_state_is_saved_now_and_then_for_a_power_cut(
     trainer(*QUICK)
     assert seen == [False, True]
     assert not (tmp_path / "best.resume.npz").exists()
+
+
+# ---------------------------------------------------------------- what is saved is what was measured
+
+
+@pytest.fixture(scope="module")
+def other_people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Other motion of the same bones, several times as much."""
+    path = tmp_path_factory.mktemp("data") / "others.npz"
+    pose_set.save(path, make_poses(make_rig("reference"), clips=8, frames=90, seed=11))
+    return path
+
+
+@pytest.fixture(scope="module")
+def begun(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Weights to start from."""
+    path = tmp_path_factory.mktemp("weights") / "begun.npy"
+    standalone_trainer.main(["--data", str(data), "--weights", str(path), "--quiet", *QUICK, "--seed", "7"])
+    return path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--also", "OTHERS"),
+        ("--init", "BEGUN"),
+        ("--also", "OTHERS", "--init", "BEGUN"),
+        ("--split", "clip"),
+        ("--split", "frame"),
+        ("--layout", "free"),
+        ("--layout", "masked", "--drop-effectors", "0.3"),
+        ("--layout", "positions"),
+        ("--preset", "older"),
+        ("--mix", "0"),
+        ("--proportions", "0.3", "--layout", "bodies"),
+        ("--max-frames", "50"),
+        ("--augment", "1", "--batch-size", "7"),
+        ("--time-limit", "0.2"),
+    ],
+    ids=lambda words: " ".join(words) or "default",
+)
+def test_the_file_read_back_gives_the_printed_figures(
+    words: tuple[str, ...], trainer: Trainer, tmp_path: Path, data: Path, other_people: Path, begun: Path
+) -> None:
+    files = {"OTHERS": other_people, "BEGUN": begun}
+    code, _, err = trainer(*QUICK, *(files.get(w, w) for w in words), "--json", tmp_path / "card.json")
+    assert (code, err) == (1, "")
+    card = json.loads((tmp_path / "card.json").read_text())
+    net, poses = network.load(tmp_path / "best.npy"), pose_set.load(data)
+    parts = quality.parts_for(net, poses)
+    assert int(np.sum(parts == splits.TEST)) >= card["samples"]["test"]
+    kind = words[words.index("--split") + 1] if "--split" in words else "block"
+    parts = splits.split(poses, kind)
+    samples = context.prepare(poses, older_ground="older" in words)
+    measured = quality.measure(net, poses, parts, samples)
+    for name in ("holdout", "refined"):
+        errors = measured.errors[name]
+        assert errors is not None
+        found, printed = errors.figures(), card[name]
+        assert found["effector_mm"]["mean"] == pytest.approx(printed["effector_mm"]["mean"], rel=1e-6)
+        assert found["mpjpe_mm"] == pytest.approx(printed["mpjpe_mm"], rel=1e-6)
 
 
 # ---------------------------------------------------------------- bad input
