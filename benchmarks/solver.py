@@ -23,7 +23,7 @@ import numpy as np
 
 from neural_network.core import forward_kinematics as fk
 from neural_network.core import rotations
-from neural_network.ik import augmentation, batches, context, quality, refinement, task
+from neural_network.ik import augmentation, batches, context, errors, quality, refinement, task
 from neural_network.ik.losses import Truth
 from neural_network.ik.network import Network
 from neural_network.ik.settings import Training
@@ -79,16 +79,16 @@ def exactness(net: Network, samples: context.Samples, rows: np.ndarray) -> None:
         ("with orientations, limits on", True, True),
     ):
         for steps in STEPS:
-            errors, outside = [], []
-            for part in quality.chunks(rows):
+            every, outside = [], []
+            for part in errors.chunks(rows):
                 targets, truth = batches.asked(net.layout, net.skeleton, samples, part)
                 rot, _ = batches.predict(net, targets)
-                wish = refinement.Wish(targets.positions, targets.turned if orientations else None)
-                done = refinement.refine(net.skeleton, rot, wish, steps, limits=limits)
-                errors.append(quality.errors_of(net.skeleton, done.rot, targets, truth))
+                goals = refinement.EffectorTargets(targets.positions, targets.turned if orientations else None)
+                done = refinement.refine(net.skeleton, rot, goals, steps, limits=limits)
+                every.append(errors.errors_of(net.skeleton, done.rot, targets, truth))
                 moved = refinement.clamp(net.skeleton, done.rot) - done.rot
                 outside.append(np.any(np.abs(moved) > 1e-3, axis=(0, 1)))
-            found = quality.join(errors)
+            found = errors.join(every)
             share = float((found.effector.max(axis=0) < MILLIMETRE).mean()) * 100
             numbers = found.figures()
             print(
@@ -110,8 +110,8 @@ def tracking(net: Network, poses: pose_set.PoseSet, samples: context.Samples, ro
     for track in tracks:
         targets, truth = batches.asked(net.layout, net.skeleton, samples, track)
         rot, _ = batches.predict(net, targets)
-        done = refinement.refine(net.skeleton, rot, refinement.Wish(targets.positions, targets.turned), 3)
-        joints = quality.errors_of(net.skeleton, done.rot, targets, truth).joints
+        done = refinement.refine(net.skeleton, rot, refinement.EffectorTargets(targets.positions, targets.turned), 3)
+        joints = errors.errors_of(net.skeleton, done.rot, targets, truth).joints
         early.append(joints[8:13].mean())
         late.append(joints[-5:].mean())
         length = net.skeleton.leg_length
@@ -182,7 +182,7 @@ def bodies(plain: Network, general: Network, samples: context.Samples, rows: np.
             bones = np.array(rig.effectors)
             for steps, into in ((0, alone), (3, after)):
                 done = refinement.refine(
-                    rig, rot, refinement.Wish(targets.positions, targets.turned), steps, offsets=offsets
+                    rig, rot, refinement.EffectorTargets(targets.positions, targets.turned), steps, offsets=offsets
                 )
                 into.append(np.sqrt(((done.heads[:, bones] - targets.positions) ** 2).sum(axis=0)).mean())
             truth = Truth(turns, heads)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How fast everything is: a generator of rows, each the median of many repetitions, for one thread of one machine.
+"""Speed of training and solving: a generator of measurements, each the median of many repetitions on one machine.
 
-Times are CPU time of this process where one thread works (what else the machine does would otherwise be in them, and more
-of it in long calls than in short ones), and wall time for several threads; on a quiet machine the two are the same.
-What is measured is what the rest of the house calls, by its public names; nothing is written anew to look fast.
+With one thread, times are CPU time of this process, so that other load on the machine does not count (it would disturb long
+calls more than short ones); with several threads, wall time. On an idle machine the two are the same. Everything measured is
+the function that the product itself calls; nothing is rewritten for the benchmark.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..core.skeleton import Skeleton
 from ..learning import loop
 from ..motion import pose_set, splits
 from ..motion.pose_set import PoseSet
-from . import batches, losses, network, single_pose, targets_file, task
+from . import batches, losses, network, single_kinematics, single_pose, targets_file, task
 from .context import Samples, Targets, decode, features, prepare
 from .network import Network
 from .settings import Losses, Training
@@ -34,21 +34,21 @@ from .solver import Goals, Solver
 BATCH = 128  # poses in the gradient rows, as in a training step
 EPOCH = 50_000  # poses presented in the epoch that is timed
 MANY = 4096  # poses in one call of solve_batch
-SECONDS = 1.0  # spent on each row, at least
-LEAST = 7  # repetitions at least, however slow
-SHORT = 5e-4  # [s] calls quicker than this are timed several at once: reading the clock costs a microsecond
-STEP = 1e-3  # [rad] of the central differences; float32 has no use for a smaller one
+SECONDS = 1.0  # minimum time spent on each row
+LEAST = 7  # minimum repetitions, however slow
+SHORT = 5e-4  # [s] calls shorter than this are timed several at once: reading the clock costs a microsecond
+STEP = 1e-3  # [rad] of the central differences; smaller steps lose digits in float32
 
 
 @dataclass(frozen=True)
-class Row:
-    """One figure."""
+class Measurement:
+    """One row of the benchmark."""
 
     name: str
     value: float
     """The median."""
     best: float
-    """The best repetition: on a busy machine the nearer to what it can do."""
+    """The best repetition: on a busy machine it is nearer to what the machine can do."""
     unit: str
     repeats: int
     sentence: str
@@ -56,11 +56,11 @@ class Row:
 
 def run(
     net: Network | None = None, poses: PoseSet | None = None, seconds: float = SECONDS, epoch: int = EPOCH
-) -> Iterator[Row]:
-    """Yield every row, for ``net`` on the poses of its rig; without them an untrained network of the reference sizes.
+) -> Iterator[Measurement]:
+    """Yield every row, for ``net`` on ``poses`` of its rig; by default for an untrained network of the reference sizes.
 
-    ``seconds`` is spent on each row at least; ``epoch`` is how many poses the timed epoch presents (the row is scaled to
-    50,000). Raises SkeletonMismatch where ``net`` and ``poses`` belong to different rigs, and ValueError for too few poses.
+    At least ``seconds`` [s] are spent on each row; ``epoch`` is how many poses the timed epoch presents (the row is scaled to
+    50,000). Raises SkeletonMismatch if ``net`` and ``poses`` belong to different rigs, and ValueError for fewer than 2 poses.
     """
     if poses is None:
         poses = random_poses(reference_rig.reference() if net is None else net.skeleton, 512, np.random.default_rng(0))
@@ -85,7 +85,7 @@ def run(
 
 
 def machine() -> dict[str, Any]:
-    """What the figures belong to: processor, Python, NumPy, its BLAS, and how many threads that may use."""
+    """What the times depend on: processor, Python, NumPy, its BLAS and its number of threads, as plain JSON values."""
     return {
         "cpu": _processor(),
         "cores": os.cpu_count() or 1,
@@ -100,7 +100,7 @@ def machine() -> dict[str, Any]:
 
 
 def fk_gradient(rig: Skeleton, rot: np.ndarray, targets: Targets) -> tuple[float, np.ndarray]:
-    """The FK loss (distance plus a share of the angle) of core rotations ``rot`` (3, J, N) and its exact gradient (3, J, N)."""
+    """The FK loss (distance plus weighted angle) of core rotations ``rot`` (3, J, N) [rad] and its exact gradient (3, J, N)."""
     bones = np.array(rig.effectors)
     turned, heads = fk.forward_components(rig, rot, rig.offsets / rig.leg_length)
     share = np.full((len(bones), rot.shape[-1]), 1 / len(bones), rot.dtype)
@@ -111,8 +111,8 @@ def fk_gradient(rig: Skeleton, rot: np.ndarray, targets: Targets) -> tuple[float
 
 
 def numeric_gradient(rig: Skeleton, rot: np.ndarray, targets: Targets, step: float = STEP) -> np.ndarray:
-    """The same gradient by central differences: for each of the 3 J numbers of a pose the whole batch runs through the
-    same forward kinematics, moved up and down together.
+    """The same gradient by central differences: for each of the 3 J numbers of a pose, the whole batch runs through forward
+    kinematics once, moved up and moved down together.
     """
     count = rot.shape[-1]
     both = np.concatenate([rot, rot], axis=-1)
@@ -130,7 +130,7 @@ def numeric_gradient(rig: Skeleton, rot: np.ndarray, targets: Targets, step: flo
 
 
 def random_poses(rig: Skeleton, count: int, rng: np.random.Generator) -> PoseSet:
-    """Poses of ``rig`` within about 20 degrees of its T-pose: where there is no motion at hand, times need none."""
+    """Poses of ``rig`` within about 20 degrees of its T-pose, for measuring without training data."""
     rot = rig.from_core(rng.normal(0, 0.2, (count, rig.count, 3)))
     root_pos = np.broadcast_to(rig.rest_arm[0, :3, 3], (count, 3))
     return pose_set.make(rig, rot, root_pos, np.zeros(count, int), ("random",))
@@ -148,17 +148,17 @@ def _fk_values(rig: Skeleton, rot: np.ndarray, positions: np.ndarray, orientatio
     return (distance + Losses().orientation * angle).mean(axis=0)
 
 
-def _gradient_rows(rig: Skeleton, rot: np.ndarray, targets: Targets, seconds: float) -> Iterator[Row]:
+def _gradient_rows(rig: Skeleton, rot: np.ndarray, targets: Targets, seconds: float) -> Iterator[Measurement]:
     exact: list[float] = []
     numeric: list[float] = []
     fk_gradient(rig, rot, targets)
     began = time.perf_counter()
     while len(numeric) < LEAST or time.perf_counter() - began < 2 * seconds:
-        # turn and turn about, so that whatever the processor is about meets both alike
+        # alternating, so that other load on the processor disturbs both alike
         numeric.append(_time(lambda: numeric_gradient(rig, rot, targets), 1))
         exact += [_time(lambda: fk_gradient(rig, rot, targets), 2) for _ in range(10)]
     ratio = float(np.median(numeric) / np.median(exact))
-    yield Row(
+    yield Measurement(
         "gradient_speedup",
         ratio,
         float(min(numeric) / min(exact)),
@@ -170,8 +170,8 @@ def _gradient_rows(rig: Skeleton, rot: np.ndarray, targets: Targets, seconds: fl
     yield _row("fk_forward_backward_ms_per_128", exact, 1e3 * BATCH / rot.shape[-1], "ms", "FK loss and its gradient")
 
 
-def _epoch_row(rig: Skeleton, samples: Samples, net: Network, seconds: float, epoch: int) -> Row:
-    """Whole epochs of the trainer itself: augmentation, features, losses, Adam and the validation at the end."""
+def _epoch_row(rig: Skeleton, samples: Samples, net: Network, seconds: float, epoch: int) -> Measurement:
+    """Whole epochs of training: augmentation, features, losses, Adam and the validation at the end."""
     count = len(samples.rot)
     held = max(1, count // 10)
     parts = np.full(count, splits.TRAIN, np.int8)
@@ -195,30 +195,32 @@ def _epoch_row(rig: Skeleton, samples: Samples, net: Network, seconds: float, ep
     return _row("epoch_seconds_per_50k", times, EPOCH / presented, "s", how)
 
 
-def _single_rows(solver: Solver, inputs: np.ndarray, seconds: float) -> Iterator[Row]:
-    one = single_pose.SinglePoseSolver(solver.net)
+def _single_rows(solver: Solver, inputs: np.ndarray, seconds: float) -> Iterator[Measurement]:
+    single = single_pose.SinglePoseSolver(solver.net)
     row = np.ascontiguousarray(inputs[0])
-    plan, count = one.plans[False], solver.skeleton.count
+    plan, count = single.plans[False], solver.skeleton.count
 
     def network_fk() -> tuple[np.ndarray, np.ndarray]:
-        rot = one.network(row)[: 3 * count].reshape(-1, 3)
-        return single_pose.forward_one(plan, quick.matrix_from_axis_angle(rot))
+        rot = single.network(row)[: 3 * count].reshape(-1, 3)
+        return single_kinematics.forward_one(plan, quick.matrix_from_axis_angle(rot))
 
-    yield _row("network_us", _times(lambda: one.network(row), seconds), 1e6, "us", "one pose: inputs to outputs")
-    yield _row("network_fk_us", _times(network_fk, seconds), 1e6, "us", "one pose: inputs to every bone's place")
+    yield _row("network_us", _times(lambda: single.network(row), seconds), 1e6, "us", "one pose: inputs to outputs")
+    yield _row(
+        "network_fk_us", _times(network_fk, seconds), 1e6, "us", "one pose: inputs to the position of every bone"
+    )
 
 
-def _batched_rows(solver: Solver, poses: PoseSet, samples: Samples, seconds: float) -> Iterator[Row]:
+def _batched_rows(solver: Solver, poses: PoseSet, samples: Samples, seconds: float) -> Iterator[Measurement]:
     rig, net = solver.skeleton, solver.net
     rng = np.random.default_rng(2)
     rows = rng.integers(0, poses.frames, MANY)
     goals = targets_file.of_poses(poses, samples, rows)
-    singles = [_one(goals, i) for i in range(min(MANY, 256))]
+    singles = [_single(goals, i) for i in range(min(MANY, 256))]
 
     at = [0]
 
     def solve() -> None:
-        solver.solve(singles[at[0] % len(singles)], enough=0.0)  # all steps, even where two are enough
+        solver.solve(singles[at[0] % len(singles)], tolerance=0.0)  # all steps, even where two would do
         at[0] += 1
 
     yield _row(
@@ -236,9 +238,7 @@ def _batched_rows(solver: Solver, poses: PoseSet, samples: Samples, seconds: flo
         fk.forward_components(rig, rot, offsets)
 
     found = 1 / np.array(_times(network_fk, seconds))
-    yield _row(
-        "batched_poses_per_second", found, batches.CHUNK, "poses/s", f"network and FK, {batches.CHUNK} at once"
-    )
+    yield _row("batched_poses_per_second", found, batches.CHUNK, "poses/s", f"network and FK, {batches.CHUNK} at once")
     for name, asked, what in (
         ("solve_batch_poses_per_second", replace(goals, rotations=None), "3 steps, positions only"),
         ("solve_batch_orientations_poses_per_second", goals, "3 steps, with orientations"),
@@ -252,7 +252,8 @@ def _batched_rows(solver: Solver, poses: PoseSet, samples: Samples, seconds: flo
         )
 
 
-def _one(goals: Goals, i: int) -> Goals:
+def _single(goals: Goals, i: int) -> Goals:
+    """Goals of the pose ``i`` of many."""
     made: dict[str, Any] = {name: None if value is None else value[i] for name, value in vars(goals).items()}
     return Goals(**made)
 
@@ -261,14 +262,14 @@ def _per_second(call: Callable[[], Any], seconds: float) -> np.ndarray:
     return 1 / np.array(_times(call, seconds))
 
 
-def _row(name: str, times: Any, scale: float, unit: str, sentence: str) -> Row:
+def _row(name: str, times: Any, scale: float, unit: str, sentence: str) -> Measurement:
     values = np.asarray(times) * scale
     best = values.max() if unit.endswith("/s") else values.min()
-    return Row(name, float(np.median(values)), float(best), unit, len(values), sentence)
+    return Measurement(name, float(np.median(values)), float(best), unit, len(values), sentence)
 
 
 def _times(call: Callable[[], Any], seconds: float) -> list[float]:
-    """Times [s] of one call, from many, after a few that warm up."""
+    """Times [s] of one call each, after a few warm-up calls."""
     for _ in range(3):
         call()
     together = max(1, round(SHORT / max(_time(call, 3), 1e-7)))

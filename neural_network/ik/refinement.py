@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Refinement: a few damped least squares steps that carry a pose exactly onto its targets.
+"""Refinement: a few damped least squares steps that bring the effectors of a pose exactly to their targets.
 
-From a good pose the shortest way to the targets changes least of what makes it natural: each step is the minimum-norm
-solution of J d = e, damped by the error itself (Sugihara, "Solvability-unconcerned inverse kinematics by the
-Levenberg-Marquardt method", IEEE T-RO 2011), so that nothing oscillates at full stretch and unreachable targets end in
-the closest pose. The Jacobian of a tree is so regular that it is never built: J J^T follows from sums over the joints
-that two effectors share, and J^T l is what the joints feel of forces l, as in statics.
+From a good pose, the smallest change that reaches the targets keeps most of what makes it natural: each step is the
+minimum-norm solution of J d = e, with damping that grows with the error (Sugihara, "Solvability-unconcerned inverse kinematics
+by the Levenberg-Marquardt method", IEEE T-RO 2011), so that nothing oscillates at full stretch and targets out of reach give
+the closest pose. The Jacobian of a tree is so regular that it is never built: J J^T follows from sums over the joints that two
+effectors share, and J^T l is the torque that forces l on the effectors exert on the joints, as in statics.
 
-Lengths are leg lengths, angles radians, poses on the last axis, all in the root frame.
+Lengths are leg lengths, angles radians, poses on the last axis, all in the root frame. J bones, E effectors, N poses.
 """
 
 from __future__ import annotations
@@ -23,44 +23,45 @@ from ..core.tree import chain
 from .losses import limit_excess
 
 DAMPING_FLOOR = 1e-5  # [leg lengths^2] keeps the system solvable in float32 when a limb is straight
-DAMPING_SHARE = 0.01  # of the squared error, added to the floor: near a good pose little is enough
-DAMPING_COLD = 0.5  # the same from afar (rest, mean pose): keeps a classical solver's pose calmer
-STEP_MOST = 1.2  # [rad] no joint turns further in one step
-DISTANCE_SPARE = 1e-6  # [leg lengths^2] but for about a millimetre, on the way
-BACK_OFF = 10.0  # damping is multiplied by this after a step that made it worse
-ROOT_SHIFT = 0.5  # [leg lengths / rad] how readily a free root moves rather than turns
+DAMPING_SHARE = 0.01  # share of the squared error added to the floor: near a good pose little damping is needed
+DAMPING_COLD = 0.5  # the same when starting far away (rest or mean pose): smaller steps, which keep a classical solver's pose calmer
+STEP_MOST = 1.2  # [rad] most that a joint turns in one step
+DISTANCE_SPARE = 1e-6  # [leg lengths^2] squared distance, about a millimetre, that a step may always leave
+BACK_OFF = 10.0  # the damping is multiplied by this after a step that made the pose worse
+MOST_DAMPING = 1e6  # times the usual damping
+ROOT_SHIFT = 0.5  # [leg lengths / rad] how much a free root moves rather than turns
 HALF_TURN = 0.05  # floor of 1 + trace: near half a turn the residual keeps its direction and loses some length
-TRUNK_FIRST = 0.05  # the root follows only what the joints leave over
+TRUNK_FIRST = 0.05  # weight of a free root against a joint: it follows only as far as the joints do not reach
 
 
 @dataclass(frozen=True)
-class Wish:
-    """Where the effectors should be. Made once for a solve; components first."""
+class EffectorTargets:
+    """Where the effectors should be, components first."""
 
     positions: np.ndarray
     """(3, E, N) [leg lengths], root frame."""
-    turned: np.ndarray | None = None
-    """(3, 3, E, N) rotations from the T-posed rest; None asks for positions alone."""
+    orientations: np.ndarray | None = None
+    """(3, 3, E, N) rotations from the T-posed rest; None leaves orientations free."""
     position_weight: np.ndarray | None = None
-    """(E, N) 0 free, 1 exact, between: that far from the starting pose to the target. All 1 where absent."""
+    """(E, N) 0 free, 1 exact, between: that far from the starting pose to the target. None: all 1."""
     orientation_weight: np.ndarray | None = None
     """(E, N) the same for orientations."""
     normals: np.ndarray | None = None
-    """(3, E, N) where not zero, only the distance along this unit vector counts: a foot on a plane may slide."""
+    """(3, E, N) unit vectors; where not zero, only the distance along it counts: a foot on a plane may slide."""
 
 
 @dataclass(frozen=True)
 class Refined:
-    """What :func:`refine` came to."""
+    """The result of :func:`refine`."""
 
     rot: np.ndarray
     """(3, J, N) core rotations [rad]."""
     shift: np.ndarray
-    """(3, N) the root's head [leg lengths]; zeros unless it is free."""
+    """(3, N) the root's head [leg lengths]; as given unless the root is free."""
     heads: np.ndarray
     """(3, J, N) [leg lengths], root frame, shift included."""
-    turned: np.ndarray
-    """(3, 3, J, N)"""
+    orientations: np.ndarray
+    """(3, 3, J, N) rotation of each bone from the T-posed rest, root frame."""
     distance: np.ndarray
     """(E, N) distance of each effector from its target [leg lengths], weights ignored."""
 
@@ -68,7 +69,7 @@ class Refined:
 def refine(
     skeleton: Skeleton,
     rot: np.ndarray,
-    wish: Wish,
+    targets: EffectorTargets,
     steps: int,
     *,
     shift: np.ndarray | None = None,
@@ -77,11 +78,11 @@ def refine(
     free_root: bool = False,
     damping_share: float = DAMPING_SHARE,
 ) -> Refined:
-    """At most ``steps`` damped least squares steps from core rotations ``rot`` (3, J, N) towards ``wish``.
+    """At most ``steps`` damped least squares steps from core rotations ``rot`` (3, J, N) [rad] towards ``targets``.
 
-    The Hips stay as given unless ``free_root``. With ``limits`` each step ends inside the joint limits. No pose comes out
-    with a larger error than it went in with (but for what the limits cost), and none with NaN if none went in.
-    ``offsets`` (J, 3) or (3, J, N) [leg lengths] stand in for the skeleton's own.
+    The Hips stay as given unless ``free_root``; ``shift`` (3, N) [leg lengths] is where their head begins, zero if None. With
+    ``limits`` each step ends inside the joint limits. The error of a pose never grows, except by what the limits cost at the
+    start, and no result is NaN unless an argument is. ``offsets`` (J, 3) or (3, J, N) [leg lengths] replace the skeleton's own.
     """
     own = skeleton.offsets / skeleton.leg_length if offsets is None else offsets
     bones = np.array(skeleton.effectors)
@@ -89,18 +90,18 @@ def refine(
     shift = np.zeros_like(rot[:, 0]) if shift is None else shift
     if limits:
         turns = rotations.matrix_components(clamp(skeleton, rot))
-    turned, heads = fk.forward_matrices(skeleton, turns, own)
-    aim = _aim(wish, heads[:, bones] + shift[:, None], turned[:, :, bones])
+    orientations, heads = fk.forward_matrices(skeleton, turns, own)
+    aims = _weighted_targets(targets, heads[:, bones] + shift[:, None], orientations[:, :, bones])
     groups = _groups(skeleton, free_root)
     damping = np.ones(rot.shape[-1], rot.dtype)
-    residual = _residual(aim, heads[:, bones] + shift[:, None], turned[:, :, bones])
-    best = (turns, shift, turned, heads, residual, _cost(residual))
-    allowed = np.maximum(_cost(residual[:, :3]), DISTANCE_SPARE)  # orientations may not be bought with distance
+    residual = _residual(aims, heads[:, bones] + shift[:, None], orientations[:, :, bones])
+    best = (turns, shift, orientations, heads, residual, _cost(residual))
+    allowed = np.maximum(_cost(residual[:, :3]), DISTANCE_SPARE)  # no better orientation may be bought with distance
     for _ in range(steps):
-        turns, shift, turned, heads, residual, cost = best
+        turns, shift, orientations, heads, residual, cost = best
         scale = damping * (DAMPING_FLOOR + damping_share * cost)
-        force, torque = _multipliers(aim, groups, heads, bones, residual, scale, free_root)
-        delta = fk.joint_torques(skeleton, turned, heads, bones, force, torque)
+        force, torque = _multipliers(aims, groups, heads, bones, residual, scale, free_root)
+        delta = fk.joint_torques(skeleton, orientations, heads, bones, force, torque)
         moved = shift
         if free_root:
             delta[:, 0] *= TRUNK_FIRST
@@ -112,24 +113,25 @@ def refine(
         new_turns = fk.compose_components(rotations.cayley_components(delta), turns)
         if limits:
             new_turns = rotations.matrix_components(clamp(skeleton, rotations.axis_angle_components(new_turns)))
-        new_turned, new_heads = fk.forward_matrices(skeleton, new_turns, own)
-        new_residual = _residual(aim, new_heads[:, bones] + moved[:, None], new_turned[:, :, bones])
+        new_orientations, new_heads = fk.forward_matrices(skeleton, new_turns, own)
+        new_residual = _residual(aims, new_heads[:, bones] + moved[:, None], new_orientations[:, :, bones])
         new_cost = _cost(new_residual)
         better = (new_cost < cost) & (_cost(new_residual[:, :3]) <= allowed)
-        damping = np.where(better, np.maximum(damping / BACK_OFF, 1), np.minimum(damping * BACK_OFF, 1e6))
-        fresh = (new_turns, moved, new_turned, new_heads, new_residual, new_cost)
-        best = fresh if np.all(better) else _choose(better, fresh, best)
-    turns, shift, turned, heads, _, _ = best
+        damping = np.where(better, np.maximum(damping / BACK_OFF, 1), np.minimum(damping * BACK_OFF, MOST_DAMPING))
+        new = (new_turns, moved, new_orientations, new_heads, new_residual, new_cost)
+        best = new if np.all(better) else _choose(better, new, best)
+    turns, shift, orientations, heads, _, _ = best
     out = rotations.axis_angle_components(turns)
     reached = heads + shift[:, None]
-    distance = np.sqrt(np.sum((reached[:, bones] - wish.positions) ** 2, axis=0))
-    return Refined(out, shift, reached, turned, distance)
+    distance = np.sqrt(np.sum((reached[:, bones] - targets.positions) ** 2, axis=0))
+    return Refined(out, shift, reached, orientations, distance)
 
 
 def clamp(skeleton: Skeleton, rot: np.ndarray) -> np.ndarray:
-    """Core rotations (3, J, N) brought inside the joint limits: twist cut to its range, swing to its elliptic cone.
+    """Core rotations (3, J, N) [rad] brought inside the joint limits: twist clipped to its range, swing to its elliptic cone.
 
-    A skeleton without limits, and bones with NaN limits, stay as they are.
+    A skeleton without limits, and bones with NaN limits, are returned unchanged. The limits are those of
+    :func:`.losses.limit_excess`.
     """
     if skeleton.limits is None:
         return rot
@@ -146,99 +148,103 @@ def clamp(skeleton: Skeleton, rot: np.ndarray) -> np.ndarray:
     w, (x, y, z) = w * sign, vector * sign
     upright = np.sqrt(np.maximum(w * w + y * y, 1e-20))
     twist = 2 * np.arctan2(y, w)
-    cut = np.clip(twist, limits[:, 2:3].astype(rot.dtype), limits[:, 3:4].astype(rot.dtype))
+    clipped = np.clip(twist, limits[:, 2:3].astype(rot.dtype), limits[:, 3:4].astype(rot.dtype))
     cosine, sine = w / upright, y / upright
     swing_x, swing_z = x * cosine + z * sine, z * cosine - x * sine
     lean = np.sqrt(swing_x * swing_x + swing_z * swing_z) + 1e-20
     half_swing = np.arctan2(lean, upright) - 0.5 * over_swing
     swing_x, swing_z = swing_x / lean * np.sin(half_swing), swing_z / lean * np.sin(half_swing)
-    c, s, a = np.cos(0.5 * cut), np.sin(0.5 * cut), np.cos(half_swing)
+    c, s, a = np.cos(0.5 * clipped), np.sin(0.5 * clipped), np.cos(half_swing)
     # swing (a, sx, 0, sz) times twist (c, 0, s, 0)
     w, x, y, z = a * c, swing_x * c - swing_z * s, a * s, swing_z * c + swing_x * s
     length = np.sqrt(x * x + y * y + z * z) + 1e-20
-    turned = np.stack([x, y, z]) * (2 * np.arctan2(length, w) / length)
+    inside = np.stack([x, y, z]) * (2 * np.arctan2(length, w) / length)
     outside = (over_swing > 0) | (over_twist > 0)
     out = rot.copy()
-    out[:, bones] = np.where(outside, np.einsum("jab,bjn->ajn", basis, turned), rot[:, bones])
+    out[:, bones] = np.where(outside, np.einsum("jab,bjn->ajn", basis, inside), rot[:, bones])
     return out
 
 
 @dataclass(frozen=True)
-class _Aim:
-    positions: np.ndarray
-    turned: np.ndarray | None
+class _Aims:
+    """What a solve aims at, with partial weights worked in."""
+
+    positions: np.ndarray  # (3, E, N)
+    orientations: np.ndarray | None  # (3, 3, E, N)
     active: np.ndarray  # (E, 2, N) 0/1: position, orientation
-    everything: bool
-    normals: np.ndarray | None
+    all_active: bool
+    normals: np.ndarray | None  # (3, E, N)
 
 
-def _aim(wish: Wish, positions: np.ndarray, turned: np.ndarray) -> _Aim:
-    """The wish with its partial weights turned into targets on the way from where the pose starts."""
+def _weighted_targets(targets: EffectorTargets, positions: np.ndarray, orientations: np.ndarray) -> _Aims:
+    """``targets`` moved towards the starting ``positions`` (3, E, N) and ``orientations`` (3, 3, E, N) by their weights."""
     count = positions.shape[-1]
     active = np.ones((positions.shape[1], 2, count), positions.dtype)
-    goal, goal_turned = wish.positions, wish.turned
-    if wish.position_weight is not None:
-        weight = wish.position_weight.astype(positions.dtype)
+    goal, goal_orientations = targets.positions, targets.orientations
+    if targets.position_weight is not None:
+        weight = targets.position_weight.astype(positions.dtype)
         active[:, 0] = weight > 0
         goal = positions + weight * (goal - positions)
-    if goal_turned is None:
+    if goal_orientations is None:
         active[:, 1] = 0
-    elif wish.orientation_weight is not None:
-        weight = wish.orientation_weight.astype(positions.dtype)
+    elif targets.orientation_weight is not None:
+        weight = targets.orientation_weight.astype(positions.dtype)
         active[:, 1] = weight > 0
-        way = rotations.axis_angle_components(fk.compose_components(goal_turned, turned.swapaxes(0, 1)))
-        goal_turned = fk.compose_components(rotations.matrix_components(way * weight), turned)
-    normals = wish.normals
+        way = rotations.axis_angle_components(fk.compose_components(goal_orientations, orientations.swapaxes(0, 1)))
+        goal_orientations = fk.compose_components(rotations.matrix_components(way * weight), orientations)
+    normals = targets.normals
     if normals is not None and not np.any(normals):
         normals = None
-    return _Aim(goal, goal_turned, active, bool(np.all(active)), normals)
+    return _Aims(goal, goal_orientations, active, bool(np.all(active)), normals)
 
 
-def _residual(aim: _Aim, positions: np.ndarray, turned: np.ndarray) -> np.ndarray:
-    """(E, 6, N) or (E, 3, N): what is missing, in position and in orientation, zero where nothing is asked."""
-    apart = aim.positions - positions
-    if aim.normals is not None:
-        along = np.sum(apart * aim.normals, axis=0) * aim.normals
-        apart = np.where(np.any(aim.normals, axis=0), along, apart)
-    if aim.turned is None:
-        return apart.swapaxes(0, 1) * aim.active[:, :1]
+def _residual(aims: _Aims, positions: np.ndarray, orientations: np.ndarray) -> np.ndarray:
+    """(E, 6, N) or (E, 3, N): what is missing in position and orientation; zero where an effector is free."""
+    missing = aims.positions - positions
+    if aims.normals is not None:
+        along = np.sum(missing * aims.normals, axis=0) * aims.normals
+        missing = np.where(np.any(aims.normals, axis=0), along, missing)
+    if aims.orientations is None:
+        return missing.swapaxes(0, 1) * aims.active[:, :1]
     # the axis times 2 sin(t/2), from R = aim D^T: zero only where R is the identity, and it never wraps
-    way = fk.compose_components(aim.turned, turned.swapaxes(0, 1))
+    way = fk.compose_components(aims.orientations, orientations.swapaxes(0, 1))
     scale = 1 / np.sqrt(np.maximum(1 + way[0, 0] + way[1, 1] + way[2, 2], HALF_TURN))
-    out = np.empty((apart.shape[1], 6, apart.shape[-1]), apart.dtype)
-    out[:, :3] = apart.swapaxes(0, 1)
+    out = np.empty((missing.shape[1], 6, missing.shape[-1]), missing.dtype)
+    out[:, :3] = missing.swapaxes(0, 1)
     np.multiply(way[2, 1] - way[1, 2], scale, out=out[:, 3])
     np.multiply(way[0, 2] - way[2, 0], scale, out=out[:, 4])
     np.multiply(way[1, 0] - way[0, 1], scale, out=out[:, 5])
-    if not aim.everything:
-        out = out * np.repeat(aim.active, 3, axis=1)
+    if not aims.all_active:
+        out = out * np.repeat(aims.active, 3, axis=1)
     return out
 
 
 def _cost(residual: np.ndarray) -> np.ndarray:
+    """(N) sum of squares of each pose's residual."""
     return np.einsum("ecn,ecn->n", residual, residual)
 
 
-def _choose(better: np.ndarray, fresh: _Pose, kept: _Pose) -> _Pose:
-    """The fresh pose where it is better, the kept one elsewhere."""
-    a, b, c, d, e, f = (np.where(better, new, old) for new, old in zip(fresh, kept, strict=True))
+def _choose(better: np.ndarray, new: _Poses, old: _Poses) -> _Poses:
+    """The new pose where ``better`` (N), the old one elsewhere."""
+    a, b, c, d, e, f = (np.where(better, one, other) for one, other in zip(new, old, strict=True))
     return a, b, c, d, e, f
 
 
-_Pose = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Own rotations, root's shift, D, heads, residual and cost of a batch."""
+_Poses = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Rotations relative to the parent, root's shift, orientations, heads, residual and cost of a batch."""
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Effectors coupled through joints they share: one linear system."""
+    """Effectors coupled through joints they share, which need one linear system."""
 
     members: np.ndarray  # indices of effectors
-    shared: np.ndarray  # (pairs, J) 0/1: joints that both move
+    shared: np.ndarray  # (pairs, J) 0/1: joints that move both effectors of a pair; a free root counts TRUNK_FIRST
     pairs: tuple[tuple[int, int], ...]  # within the group, a <= b
 
 
 def _groups(skeleton: Skeleton, free_root: bool) -> list[_Group]:
+    """The groups of effectors that can be solved independently; a free root couples all of them."""
     moving = np.ones(skeleton.count)
     moving[0] = 0.0
     above = np.zeros((len(skeleton.effectors), skeleton.count))
@@ -266,7 +272,7 @@ def _groups(skeleton: Skeleton, free_root: bool) -> list[_Group]:
 
 
 def _multipliers(
-    aim: _Aim,
+    aims: _Aims,
     groups: list[_Group],
     heads: np.ndarray,
     bones: np.ndarray,
@@ -274,12 +280,12 @@ def _multipliers(
     scale: np.ndarray,
     free_root: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Solve (J J^T + scale) l = residual; l as forces and torques (3, E, N) on the effectors."""
+    """Solve (J J^T + scale) l = residual for l, as forces and torques (3, E, N) on the effectors."""
     effectors, width, count = residual.shape
     force = np.zeros((3, effectors, count), residual.dtype)
     torque = np.zeros_like(force)
-    xs = heads
-    moments = np.concatenate([xs, xs[[0, 0, 0, 1, 1, 2]] * xs[[0, 1, 2, 1, 2, 2]]])  # (9, J, N): p and p p^T
+    products = heads[[0, 0, 0, 1, 1, 2]] * heads[[0, 1, 2, 1, 2, 2]]
+    moments = np.concatenate([heads, products])  # (9, J, N): p and the six different entries of p p^T
     for group in groups:
         size = width * len(group.members)
         system = np.zeros((size, size, count), residual.dtype)
@@ -292,12 +298,12 @@ def _multipliers(
             if free_root:
                 for c in range(3):
                     block[c, c] += TRUNK_FIRST * ROOT_SHIFT**2
-            if not aim.everything:
-                rows = np.repeat(aim.active[group.members[i]], 3, axis=0)[:width]
-                columns = np.repeat(aim.active[group.members[k]], 3, axis=0)[:width]
+            if not aims.all_active:
+                rows = np.repeat(aims.active[group.members[i]], 3, axis=0)[:width]
+                columns = np.repeat(aims.active[group.members[k]], 3, axis=0)[:width]
                 block *= rows[:, None] * columns
-            if aim.normals is not None:
-                block = _project(block, aim.normals[:, group.members[i]], aim.normals[:, group.members[k]])
+            if aims.normals is not None:
+                block = _project(block, aims.normals[:, group.members[i]], aims.normals[:, group.members[k]])
             system[width * i : width * (i + 1), width * k : width * (k + 1)] = block
             if i != k:
                 system[width * k : width * (k + 1), width * i : width * (i + 1)] = block.swapaxes(0, 1)
@@ -306,9 +312,9 @@ def _multipliers(
         force[:, group.members] = found[:, :3].swapaxes(0, 1)
         if width == 6:
             torque[:, group.members] = found[:, 3:].swapaxes(0, 1)
-    if aim.normals is not None:  # across a normal nothing is asked, and what the solve leaves there is rounding
-        along = np.sum(force * aim.normals, axis=0) * aim.normals
-        force = np.where(np.any(aim.normals, axis=0), along, force)
+    if aims.normals is not None:  # what the solve leaves across a normal is rounding error
+        along = np.sum(force * aims.normals, axis=0) * aims.normals
+        force = np.where(np.any(aims.normals, axis=0), along, force)
     return force, torque
 
 
@@ -351,7 +357,8 @@ def _project(block: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.nda
 def _solve(system: np.ndarray, right: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Solve N symmetric positive systems (n, n, N) + scale (N) on the diagonal for ``right`` (n, N), by Cholesky.
 
-    All N at once, one column after the other: faster than LAPACK for these sizes, and the same in every build of NumPy.
+    Overwrites ``system``. All N at once, one column after the other: faster than LAPACK for these sizes, and the same in every
+    build of NumPy. Pivots below 1e-12 are raised to it, so that a singular system gives finite numbers.
     """
     size = len(system)
     lower = system

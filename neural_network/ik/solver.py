@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Solver: targets in, one natural pose out, exact to a fraction of a millimetre. What games, Blender and the server call.
+"""The solver: goals in, a natural pose out whose effectors are at their targets to a fraction of a millimetre.
 
-Everything at this door is in armature space: metres, the rig's own axes, ``rot_local`` as pose bones hold it. ``solve``
-answers one pose as fast as NumPy can, ``solve_batch`` many at once, and a :class:`Session` remembers the pose before.
+Games, scripts, Blender and the server all call this. Goals and Solutions are in armature space: metres, the rig's own axes,
+``rot_local`` as pose bones hold it. :meth:`Solver.solve` solves one pose as fast as NumPy can, :meth:`Solver.solve_batch` many
+at once, and a :class:`Session` follows one character from pose to pose.
 """
 
 from __future__ import annotations
@@ -26,28 +27,26 @@ from .network import Network
 
 __all__ = ["REACHED", "STEPS", "Goals", "Session", "Solution", "Solver"]
 
-STEPS = 3
-BATCH = (
-    1024  # poses of a batch solved at once: fewer wait for NumPy's calls, more no longer stay in the processor's cache
-)
+STEPS = 3  # refinement steps after the network
+BATCH = 1024  # poses solved at once: fewer spend their time in NumPy's calls, more no longer fit the processor's cache
 REACHED = 1e-3  # [m] a target nearer than this counts as reached
-PROPORTIONS_WARN = 0.05  # [leg lengths] another rig's bones may differ this much before a warning
+PROPORTIONS_WARN = 0.05  # [leg lengths] bones of another rig may differ this much without a warning
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The pose found; from solve_batch every array has a leading axis (N)."""
+    """A solved pose; from :meth:`Solver.solve_batch` every array has a leading axis (N)."""
 
     quaternions: np.ndarray
     """(J, 4) rot_local as unit quaternions (w, x, y, z), w >= 0."""
     root_pos: np.ndarray
-    """(3) [m] head of the Hips: as given, unless the root was free."""
+    """(3) [m] head of the Hips, armature space: as given, unless the root was free."""
     error: np.ndarray
     """(E) [m] distance of each effector from its target; 0 where it is free."""
     reached: np.ndarray
-    """(E) bool: nearer than a millimetre, or free."""
+    """(E) bool: nearer than a millimetre to its target, or free."""
     steps: int
-    """Refinement steps allowed."""
+    """Most refinement steps that were allowed."""
     seconds: float
     """Wall time of the call."""
 
@@ -58,10 +57,20 @@ class Solution:
 
 
 class Solver:
-    """Full-body inverse kinematics with a trained network; made by :meth:`load`."""
+    """Full-body inverse kinematics with a trained network; made by :meth:`load`.
+
+    Attributes:
+        effectors: names of the controlled bones, in the order of the rows of :class:`Goals`.
+        skeleton: the rig that is solved.
+        net: the network, on that rig.
+        warning: a sentence if the rig's proportions differ much from those the network was trained on, else empty.
+    """
 
     def __init__(self, net: Network, skeleton: Skeleton | None = None) -> None:
-        """A solver for ``net``, on ``skeleton`` where a rig of other proportions uses its weights (SkeletonMismatch otherwise)."""
+        """A solver for ``net``, on ``skeleton`` if another rig uses its weights.
+
+        Raises SkeletonMismatch unless that rig has the same bones; its proportions may differ.
+        """
         rig = net.skeleton if skeleton is None else skeleton
         net.skeleton.require_same(rig, "the rig")
         difference = net.skeleton.proportion_difference(rig)
@@ -71,16 +80,25 @@ class Solver:
         self.net = replace(net, skeleton=rig)
         self.skeleton = rig
         self.effectors = tuple(rig.names[e] for e in rig.effectors)
-        self._one = single_pose.SinglePoseSolver(self.net)
+        self._single = single_pose.SinglePoseSolver(self.net)
         bones = list(rig.effectors)
         self._bones = np.array(bones)
         self._feet = [bones.index(f) for f in rig.feet]
-        # an orientation relative to the real rest, taken to one relative to the T-posed rest
+        # multiplied on the right, makes a rotation from the real rest one from the T-posed rest
         self._to_t = rig.rest_arm[bones, :3, :3] @ (rig.axes.T @ rig.basis[bones]).transpose(0, 2, 1)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], skeleton: Skeleton | None = None) -> Solver:
-        """Read ``best.npy`` and be ready; errors as :func:`network.load`, SkeletonMismatch for another topology."""
+        """A solver from trained weights (``best.npy``), on ``skeleton`` if another rig with the same bones uses them.
+
+        >>> from neural_network import Solver
+        >>> solver = Solver.load("training_data/weights/best.npy")
+        >>> solver.effectors
+        ('LeftHand', 'RightHand', 'LeftFoot', 'RightFoot', 'Head')
+
+        Raises FileNotFoundError if there is no such file, ValueError if it is damaged or not a weights file, and SkeletonMismatch
+        (a ValueError) if ``skeleton`` has other bones than the weights.
+        """
         return cls(network.load(path), skeleton)
 
     def solve(
@@ -89,23 +107,49 @@ class Solver:
         steps: int = STEPS,
         limits: bool = False,
         free_root: bool | None = None,
-        enough: float = single_pose.ENOUGH,
+        tolerance: float = single_pose.TOLERANCE,
     ) -> Solution:
-        """The pose for one set of ``goals``: the network's, then at most ``steps`` exact steps.
+        """The pose for one set of ``goals``: the network's, then at most ``steps`` refinement steps.
 
-        ``limits`` keeps every step inside the joint limits. ``free_root`` lets the Hips follow; by default only networks of the
-        layout ``free`` do. ``enough`` is the squared error (leg lengths, radians) that needs no further step; 0 takes all of
-        them. Targets out of reach give the closest pose, and ``reached`` says so. Raises ValueError for wrong shapes, NaN and
-        infinity.
+        >>> import numpy as np
+        >>> from neural_network import Goals, Solver
+        >>> solver = Solver.load("training_data/weights/best.npy")
+        >>> rest = solver.skeleton.rest_arm  # (J, 4, 4) bone matrices of the rest pose
+        >>> positions = rest[list(solver.skeleton.effectors), :3, 3]
+        >>> positions[solver.effectors.index("LeftHand")] = [0.3, -0.4, 1.2]
+        >>> solution = solver.solve(Goals(positions, root_pos=rest[0, :3, 3], root_rot=np.zeros(3)), steps=10)
+        >>> solution.quaternions.shape, bool(solution.reached.all())
+        ((23, 4), True)
+
+        Args:
+            goals: the targets of one pose, armature space.
+            steps: most refinement steps; 0 gives the network's own pose.
+            limits: keep every step inside the joint limits.
+            free_root: let the Hips turn and move; None does so for networks of the layout ``free`` only.
+            tolerance: squared error [leg lengths, rad] that needs no further step; 0 takes all steps.
+
+        Targets out of reach give the closest pose, and ``reached`` is False for them. Raises ValueError for wrong shapes, NaN
+        and infinity.
         """
-        return self._solve_one(goals, steps, limits, free_root, None, enough=enough)[0]
+        return self._solve_one(goals, steps, limits, free_root, None, tolerance=tolerance)[0]
 
     def solve_batch(
         self, goals: Goals | Sequence[Goals], steps: int = STEPS, limits: bool = False, free_root: bool | None = None
     ) -> Solution:
-        """Many poses at once: ``goals`` with a leading axis on every array, or a sequence of single ones.
+        """Many poses at once: ``goals`` with a leading axis (N) on every array, or a sequence of single ones.
 
-        Each pose is solved for itself, as :meth:`solve` would, to float32.
+        >>> import numpy as np
+        >>> from neural_network import Goals, Solver
+        >>> solver = Solver.load("training_data/weights/best.npy")
+        >>> rest = solver.skeleton.rest_arm
+        >>> positions = np.tile(rest[list(solver.skeleton.effectors), :3, 3], (100, 1, 1))
+        >>> positions[:, 0, 1] -= np.linspace(0, 0.3, 100)  # the left hand moves forward
+        >>> solution = solver.solve_batch(Goals(positions, np.tile(rest[0, :3, 3], (100, 1)), np.zeros((100, 3))))
+        >>> solution.quaternions.shape, solution.error.shape
+        ((100, 23, 4), (100, 5))
+
+        Each pose is solved on its own, as :meth:`solve` would, in float32. Every step is taken. Arguments and errors are those
+        of :meth:`solve`.
         """
         began = time.perf_counter()
         many = checked(stack(goals), self.skeleton, many=True)
@@ -116,11 +160,24 @@ class Solver:
         return Solution(quaternions, root_pos, error, error < REACHED, steps, time.perf_counter() - began)
 
     def session(self) -> Session:
-        """A solver that remembers the pose before, for continuous control."""
+        """A solver that remembers the previous pose, for continuous control of one character.
+
+        >>> import numpy as np
+        >>> from neural_network import Goals, Solver
+        >>> solver = Solver.load("training_data/weights/best.npy")
+        >>> session, rest = solver.session(), solver.skeleton.rest_arm
+        >>> positions = rest[list(solver.skeleton.effectors), :3, 3]
+        >>> weights = np.array([1.0, 0.0, 1.0, 1.0, 0.0])  # the right hand and the head are free
+        >>> for frame in range(3):
+        ...     positions[0] += [0.0, -0.05, 0.0]
+        ...     solution = session.solve(Goals(positions, rest[0, :3, 3], np.zeros(3), weights=weights))
+        >>> float(solution.error[1])  # of a free effector
+        0.0
+        """
         return Session(self)
 
     def explain(self, goals: Goals) -> novelty.Explanation:
-        """How far the goals lie from everything learned (1.0: the 99th percentile of the test part), and the nearest learned frame."""
+        """How far the goals are from the training data (1.0: the 99th percentile of the test part), and the nearest learned frame."""
         many = checked(stack([goals]), self.skeleton, many=True)
         targets, _ = self._root_frame(many)
         return novelty.explain(self.net, features(self.net.layout, self.skeleton, targets)[0])
@@ -128,7 +185,7 @@ class Solver:
     # ------------------------------------------------------------------ many poses
 
     def _root_frame(self, goals: Goals) -> tuple[Targets, np.ndarray]:
-        """Goals (N) as the network sees them, and rotations (N, 3, 3) from armature axes into the root frame."""
+        """Goals (N) in the root frame, and rotations (N, 3, 3) from armature axes into it."""
         rig = self.skeleton
         turns = rotations.matrix_from_axis_angle(np.asarray(goals.root_rot, np.float64))
         t_root = rotations.matrix_from_axis_angle(rig.t_pose[0])
@@ -164,10 +221,10 @@ class Solver:
             np.broadcast_to(np.asarray(goals.task, np.float32), (count,)),
             given=given.transpose(0, 2, 1),
         )
-        return self._standing(goals, targets), frame
+        return self._with_contacts(goals, targets), frame
 
-    def _standing(self, goals: Goals, targets: Targets) -> Targets:
-        """``targets`` with the height of each foot above the ground, and whether it stands, now and soon."""
+    def _with_contacts(self, goals: Goals, targets: Targets) -> Targets:
+        """``targets`` with the height of each foot above the ground, and its contact now and 0.1 s later, as given or by height."""
         arm, rest = single_pose.toe_arms(self.skeleton)
         floor = ((goals.root_pos @ self.skeleton.axes[2]) - goals.ground) / self.skeleton.leg_length
         ankle = targets.positions[2, self._feet]
@@ -179,7 +236,11 @@ class Solver:
         return replace(targets, heights=heights, grounded=grounded, desired=desired)
 
     def _predict(self, goals: Goals, targets: Targets) -> tuple[np.ndarray, np.ndarray | None]:
-        """The network's pose; what is not given is first guessed, then taken from the pose that the guess led to."""
+        """The network's pose: core rotations (3, J, N) and, with a free root, its shift (3, N).
+
+        For a layout without a mask, targets that are not given are first set to their mean in training, then to where the
+        network's pose for that mean has them.
+        """
         net, rig, given = self.net, self.skeleton, targets.given
         assert given is not None
         if net.layout.mask or np.all(given if net.layout.orientations else given[0]):
@@ -195,13 +256,13 @@ class Solver:
         if net.layout.hips_frame:
             positions = np.einsum("abn,ben->aen", targets.root, positions)
             turned = np.einsum("abn,bcen->acen", targets.root, turned) if width == 6 else turned
-        for again in (True, False):
+        for is_last in (False, True):
             positions = np.where(given[0] > 0, targets.positions, positions)
             turned = np.where(given[1] > 0, targets.turned, turned)
             rot, shift = batches.predict(
-                net, self._standing(goals, replace(targets, positions=positions, turned=turned))
+                net, self._with_contacts(goals, replace(targets, positions=positions, turned=turned))
             )
-            if again:
+            if not is_last:
                 turned, positions = fk.forward_components(rig, rot, rig.offsets / rig.leg_length)
                 turned, positions = turned[:, :, self._bones], positions[:, self._bones]
         return rot, shift
@@ -209,6 +270,7 @@ class Solver:
     def _solve_part(
         self, goals: Goals, steps: int, limits: bool, free: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """rot_local (N, J, 4), the Hips' heads (N, 3) [m] and errors (N, E) [m] of checked goals."""
         rig = self.skeleton
         targets, frame = self._root_frame(goals)
         rot, shift = self._predict(goals, targets)
@@ -219,26 +281,26 @@ class Solver:
         normals = None
         if goals.normals is not None:
             normals = np.ascontiguousarray((goals.normals @ frame.transpose(0, 2, 1)).transpose(2, 1, 0), np.float32)
-        wish = refinement.Wish(
+        effector_targets = refinement.EffectorTargets(
             targets.positions,
             None if goals.rotations is None else targets.turned,
             None if goals.weights is None else weight,
             None if turn_weight is None else turn_weight.T.astype(np.float32),
             normals,
         )
-        done = refinement.refine(rig, rot, wish, steps, shift=shift, limits=limits, free_root=free)
-        out = np.moveaxis(done.rot, (2, 1), (0, 1)).astype(np.float64)
+        refined = refinement.refine(rig, rot, effector_targets, steps, shift=shift, limits=limits, free_root=free)
+        out = np.moveaxis(refined.rot, (2, 1), (0, 1)).astype(np.float64)
         hips = rotations.matrix_from_axis_angle(out[:, 0])
         out[:, 0] = rotations.axis_angle_from_matrix(rig.axes @ frame.transpose(0, 2, 1) @ hips)
         local = rig.from_core(out)
         if not free:
             local[:, 0] = goals.root_rot
-        moved = np.einsum("nba,bn->na", frame, done.shift) * rig.leg_length
-        apart = done.heads[:, self._bones] - targets.positions
+        moved = np.einsum("nba,bn->na", frame, refined.shift) * rig.leg_length
+        missed = refined.heads[:, self._bones] - targets.positions
         if normals is not None:
-            along = np.sum(apart * normals, axis=0) * normals
-            apart = np.where(np.any(normals, axis=0), along, apart)
-        error = np.sqrt(np.sum(apart * apart, axis=0)) * rig.leg_length * (weight > 0)
+            along = np.sum(missed * normals, axis=0) * normals
+            missed = np.where(np.any(normals, axis=0), along, missed)
+        error = np.sqrt(np.sum(missed * missed, axis=0)) * rig.leg_length * (weight > 0)
         return rotations.quaternion_from_axis_angle(local), goals.root_pos + moved, error.T.astype(np.float64)
 
     # ------------------------------------------------------------------ one pose
@@ -249,54 +311,58 @@ class Solver:
         steps: int,
         limits: bool,
         free_root: bool | None,
-        memory: single_pose.Memory | None,
-        anchor: single_pose.Anchor | None = None,
-        enough: float | None = None,
-    ) -> tuple[Solution, single_pose.Memory]:
+        previous: single_pose.PreviousPose | None,
+        anchor: single_pose.AnchorPose | None = None,
+        tolerance: float | None = None,
+    ) -> tuple[Solution, single_pose.PreviousPose]:
         began = time.perf_counter()
-        asked = checked(goals, self.skeleton, many=False)
+        goals = checked(goals, self.skeleton, many=False)
         free = self.net.layout.free_root if free_root is None else free_root
-        quaternions, root_pos, error, memory = self._one.solve(asked, steps, limits, free, memory, anchor, enough)
-        return Solution(quaternions, root_pos, error, error < REACHED, steps, time.perf_counter() - began), memory
+        quaternions, root_pos, error, pose = self._single.solve(goals, steps, limits, free, previous, anchor, tolerance)
+        return Solution(quaternions, root_pos, error, error < REACHED, steps, time.perf_counter() - began), pose
 
 
 class Session:
-    """One character under continuous control: the heading never jumps, and free limbs stay where the last pose had them."""
+    """Continuous control of one character: its heading never jumps, and free limbs stay where the previous pose had them.
+
+    Made by :meth:`Solver.session`.
+    """
 
     def __init__(self, solver: Solver) -> None:
-        """A session of ``solver`` that has no pose yet."""
+        """A session of ``solver`` that has not solved a pose yet."""
         self.solver = solver
-        self._memory: single_pose.Memory | None = None
-        self._anchor: single_pose.Anchor | None = None
+        self._previous: single_pose.PreviousPose | None = None
+        self._anchor: single_pose.AnchorPose | None = None
 
     def anchor(self, goals: Goals, rot_local: np.ndarray) -> None:
-        """From now on build on a pose: ``goals`` that are its own give exactly it, others what the network changes about it.
+        """From now on change the pose ``rot_local`` (J, 3) [rad], which meets ``goals``, instead of making new poses.
 
-        ``rot_local`` (J, 3) [rad] is the pose whose effectors and Hips are at ``goals``. Answers then no longer depend on the
-        pose before, so that going back to old goals gives the old pose. Raises ValueError for wrong shapes, NaN and infinity.
+        The goals of that pose give exactly it; other goals give what the network changes about it. Answers no longer depend on
+        the previous pose, so going back to earlier goals gives the earlier pose. Raises ValueError for wrong shapes, NaN and
+        infinity.
         """
         rot = np.asarray(rot_local, np.float64)
         if rot.shape != (self.solver.skeleton.count, 3) or not np.isfinite(rot).all():
             raise ValueError(f"rot_local: expected finite ({self.solver.skeleton.count}, 3), got shape {rot.shape}")
-        asked = checked(goals, self.solver.skeleton, many=False)
-        self._anchor = self.solver._one.anchor(asked, rotations.quaternion_from_axis_angle(rot))
+        goals = checked(goals, self.solver.skeleton, many=False)
+        self._anchor = self.solver._single.anchor(goals, rotations.quaternion_from_axis_angle(rot))
 
     def solve(self, goals: Goals, steps: int = STEPS, limits: bool = False, free_root: bool | None = None) -> Solution:
-        """As :meth:`Solver.solve`, with the pose before in mind, or the one it is anchored to."""
+        """As :meth:`Solver.solve`, continuing from the previous pose, or from the anchor if there is one."""
         anchor = self._anchor
-        memory = self._memory if anchor is None else anchor.memory
-        solution, self._memory = self.solver._solve_one(goals, steps, limits, free_root, memory, anchor)
+        previous = self._previous if anchor is None else anchor.pose
+        solution, self._previous = self.solver._solve_one(goals, steps, limits, free_root, previous, anchor)
         return solution
 
     def ends(self, goals: Goals) -> tuple[np.ndarray, np.ndarray]:
         """Where the last answer, to ``goals``, put the effectors: positions (E, 3) [m] and R R_rest^T as quaternions (E, 4).
 
-        Raises ValueError where nothing was solved yet.
+        Both in armature space. Raises ValueError if nothing has been solved yet.
         """
-        if self._memory is None:
+        if self._previous is None:
             raise ValueError("nothing was solved yet: call solve first")
-        return self.solver._one.ends(goals, self._memory)
+        return self.solver._single.ends(goals, self._previous)
 
     def reset(self) -> None:
-        """Forget the pose before, and any anchor: after a cut, a teleport or another character."""
-        self._memory = self._anchor = None
+        """Forget the previous pose and any anchor: after a cut, a teleport, or for another character."""
+        self._previous = self._anchor = None

@@ -14,7 +14,7 @@ from neural_network.core import rotations
 from neural_network.core.skeleton import Skeleton
 from neural_network.ik import batches, refinement
 from neural_network.ik.losses import limit_excess
-from neural_network.ik.refinement import Refined, Wish
+from neural_network.ik.refinement import EffectorTargets, Refined
 
 REACHED = 1e-5
 """[leg lengths] float32 over a chain of ten bones, a hundredth of a millimetre."""
@@ -29,21 +29,21 @@ def posed(rig: Skeleton, rot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def problem(
     rig: Skeleton, rng: np.random.Generator, count: int = 40, apart: float = 0.3
-) -> tuple[np.ndarray, Wish, np.ndarray]:
-    """A start (3, J, N), a wish that the pose nearby meets, and that pose; float32, the same Hips."""
+) -> tuple[np.ndarray, EffectorTargets, np.ndarray]:
+    """A start (3, J, N), targets that the pose nearby meets, and that pose; float32, the same Hips."""
     start = batches.components(random_turns(rng, count, rig.count, below=1.0))
     truth = start + apart * rng.normal(size=start.shape) / np.sqrt(3)
     truth[:, 0] = start[:, 0]
     turned, heads = posed(rig, truth.astype(np.float32))
-    return start.astype(np.float32), Wish(heads, turned), truth.astype(np.float32)
+    return start.astype(np.float32), EffectorTargets(heads, turned), truth.astype(np.float32)
 
 
-def cost(rig: Skeleton, found: Refined, wish: Wish) -> np.ndarray:
+def cost(rig: Skeleton, found: Refined, targets: EffectorTargets) -> np.ndarray:
     """(N) what refinement makes small: squared distances, and squared chords 2 sin(t/2) of orientations."""
     ends = list(rig.effectors)
-    total = np.sum((found.heads[:, ends] - wish.positions) ** 2, axis=(0, 1))
-    if wish.turned is not None:
-        trace = np.einsum("aben,aben->en", found.turned[:, :, ends], wish.turned)
+    total = np.sum((found.heads[:, ends] - targets.positions) ** 2, axis=(0, 1))
+    if targets.orientations is not None:
+        trace = np.einsum("aben,aben->en", found.orientations[:, :, ends], targets.orientations)
         total = total + np.sum(np.maximum(3 - trace, 0), axis=0)
     return total
 
@@ -52,17 +52,17 @@ def cost(rig: Skeleton, found: Refined, wish: Wish) -> np.ndarray:
 @pytest.mark.parametrize("name", RIGS)
 def test_a_pose_nearby_is_reached_exactly(name: str, orientations: bool, rng: np.random.Generator) -> None:
     rig = make_rig(name)
-    start, wish, _ = problem(rig, rng)
-    wish = wish if orientations else replace(wish, turned=None)
-    found = refinement.refine(rig, start, wish, 12)
+    start, targets, _ = problem(rig, rng)
+    targets = targets if orientations else replace(targets, orientations=None)
+    found = refinement.refine(rig, start, targets, 12)
     assert np.median(found.distance) < REACHED
     assert np.percentile(found.distance, 90) < 1e-3
     turned, heads = posed(rig, found.rot)
     np.testing.assert_allclose(heads, found.heads[:, list(rig.effectors)], atol=REACHED)
-    np.testing.assert_allclose(turned, found.turned[:, :, list(rig.effectors)], atol=REACHED)
+    np.testing.assert_allclose(turned, found.orientations[:, :, list(rig.effectors)], atol=REACHED)
     if orientations:
         angles = rotations.geodesic_angle(
-            np.moveaxis(turned, (0, 1), (-2, -1)), np.moveaxis(wish.turned, (0, 1), (-2, -1))
+            np.moveaxis(turned, (0, 1), (-2, -1)), np.moveaxis(targets.orientations, (0, 1), (-2, -1))
         )
         assert np.median(angles) < 1e-4
 
@@ -70,10 +70,10 @@ def test_a_pose_nearby_is_reached_exactly(name: str, orientations: bool, rng: np
 def test_one_step_is_the_damped_minimum_norm_solution(rng: np.random.Generator) -> None:
     """The Jacobian that is never built, built here: J^T (J J^T + damping)^-1 e, in float64, one pose at a time."""
     rig = make_rig("reference")
-    start, wish, _ = problem(rig, rng, count=3, apart=0.02)
+    start, targets, _ = problem(rig, rng, count=3, apart=0.02)
     start = start.astype(np.float64)
-    wish = Wish(wish.positions.astype(np.float64), wish.turned.astype(np.float64))
-    found = refinement.refine(rig, start, wish, 1)
+    targets = EffectorTargets(targets.positions.astype(np.float64), targets.orientations.astype(np.float64))
+    found = refinement.refine(rig, start, targets, 1)
     offsets, ends = rig.offsets / rig.leg_length, np.array(rig.effectors)
     turned, heads = fk.forward_components(rig, start, offsets)
     for n in range(3):
@@ -81,9 +81,9 @@ def test_one_step_is_the_damped_minimum_norm_solution(rng: np.random.Generator) 
         jacobian[..., 0, :] = 0  # the Hips stay
         flat = jacobian.reshape(len(ends) * 6, -1)
         missing = np.zeros((len(ends), 6))
-        missing[:, :3] = (wish.positions[:, :, n] - heads[:, ends, n]).T
+        missing[:, :3] = (targets.positions[:, :, n] - heads[:, ends, n]).T
         for k, end in enumerate(ends):
-            log = rotations.axis_angle_from_matrix(wish.turned[:, :, k, n] @ turned[:, :, end, n].T)
+            log = rotations.axis_angle_from_matrix(targets.orientations[:, :, k, n] @ turned[:, :, end, n].T)
             angle = np.linalg.norm(log)
             missing[k, 3:] = log * 2 * np.sin(angle / 2) / angle
         damping = refinement.DAMPING_FLOOR + refinement.DAMPING_SHARE * np.sum(missing**2)
@@ -107,24 +107,24 @@ def test_it_is_never_worse_than_where_it_began(
 ) -> None:
     rig = make_rig(name)
     # beyond some 165 degrees an orientation's residual grows shorter again, so those are left out
-    start, wish, _ = problem(rig, rng, count=100, apart=0.4 if orientations else 1.5)
+    start, targets, _ = problem(rig, rng, count=100, apart=0.4 if orientations else 1.5)
     scale = 10 ** rng.uniform(-1, 1.5, 100).astype(np.float32)  # from nearby to far out of reach
-    wish = Wish(wish.positions * scale, wish.turned if orientations else None)
-    before = cost(rig, refinement.refine(rig, start, wish, 0, free_root=free_root), wish)
+    targets = EffectorTargets(targets.positions * scale, targets.orientations if orientations else None)
+    before = cost(rig, refinement.refine(rig, start, targets, 0, free_root=free_root), targets)
     for steps in (1, 2, 3, 20):
-        after = cost(rig, refinement.refine(rig, start, wish, steps, free_root=free_root), wish)
+        after = cost(rig, refinement.refine(rig, start, targets, steps, free_root=free_root), targets)
         assert np.isfinite(after).all()
         assert np.all(after <= before * (1 + 1e-5) + 1e-6)
         before = after
     # and by a good deal better where there is something to be had
-    first = cost(rig, refinement.refine(rig, start, wish, 0, free_root=free_root), wish)
+    first = cost(rig, refinement.refine(rig, start, targets, 0, free_root=free_root), targets)
     assert np.median(before / first) < 0.9
 
 
 def test_no_steps_change_nothing(rng: np.random.Generator) -> None:
     rig = make_rig("reference")
-    start, wish, _ = problem(rig, rng)
-    found = refinement.refine(rig, start, wish, 0)
+    start, targets, _ = problem(rig, rng)
+    found = refinement.refine(rig, start, targets, 0)
     turns = rotations.matrix_components(start)
     np.testing.assert_allclose(rotations.matrix_components(found.rot), turns, atol=REACHED)
     np.testing.assert_array_equal(found.shift, 0)
@@ -133,13 +133,13 @@ def test_no_steps_change_nothing(rng: np.random.Generator) -> None:
 def test_a_target_out_of_reach_ends_stretched_towards_it_without_trembling(rng: np.random.Generator) -> None:
     """The left hand is wanted three metres to the left of the shoulder; everything else is free."""
     rig = make_rig("reference")
-    start, wish, _ = problem(rig, rng, count=10)
+    start, targets, _ = problem(rig, rng, count=10)
     hand = 0
-    goal = wish.positions.copy()
+    goal = targets.positions.copy()
     goal[:, hand] = np.array([3.0, 0, 0.5], np.float32)[:, None]
     only = np.zeros(goal.shape[1:], np.float32)
     only[hand] = 1
-    far = Wish(goal, None, only)
+    far = EffectorTargets(goal, None, only)
     distances = np.array(
         [refinement.refine(rig, start, far, s).distance[hand] for s in (0, 1, 2, 4, 8, 16, 32, 64, 65)]
     )
@@ -154,21 +154,21 @@ def test_a_target_out_of_reach_ends_stretched_towards_it_without_trembling(rng: 
 
 def test_coincident_targets_and_targets_on_a_joint_give_no_nan(rng: np.random.Generator) -> None:
     rig = make_rig("reference")
-    start, wish, _ = problem(rig, rng)
+    start, targets, _ = problem(rig, rng)
     for point in (np.zeros(3), np.array([0.2, 0.1, -0.4])):
-        together = np.broadcast_to(point.astype(np.float32)[:, None, None], wish.positions.shape)
-        found = refinement.refine(rig, start, Wish(together, wish.turned), 10)
+        together = np.broadcast_to(point.astype(np.float32)[:, None, None], targets.positions.shape)
+        found = refinement.refine(rig, start, EffectorTargets(together, targets.orientations), 10)
         for array in vars(found).values():
             assert np.isfinite(array).all()
 
 
 def test_the_hips_stay_unless_they_are_free(rng: np.random.Generator) -> None:
     rig = make_rig("reference")
-    start, wish, _ = problem(rig, rng)
-    fixed = refinement.refine(rig, start, wish, 5)
+    start, targets, _ = problem(rig, rng)
+    fixed = refinement.refine(rig, start, targets, 5)
     np.testing.assert_allclose(fixed.rot[:, 0], start[:, 0], atol=REACHED)
     np.testing.assert_array_equal(fixed.shift, 0)
-    higher = replace(wish, positions=wish.positions + np.float32([[[0]], [[0]], [[0.5]]]))
+    higher = replace(targets, positions=targets.positions + np.float32([[[0]], [[0]], [[0.5]]]))
     free = refinement.refine(rig, start, higher, 30, free_root=True)
     assert free.shift[2].mean() > 0.2
     assert free.distance.mean() < 0.5 * refinement.refine(rig, start, higher, 30).distance.mean()
@@ -176,47 +176,49 @@ def test_the_hips_stay_unless_they_are_free(rng: np.random.Generator) -> None:
 
 def test_a_shift_given_is_where_it_begins(rng: np.random.Generator) -> None:
     rig = make_rig("reference")
-    start, wish, _ = problem(rig, rng, count=4)
+    start, targets, _ = problem(rig, rng, count=4)
     shift = np.full((3, 4), 0.25, np.float32)
-    found = refinement.refine(rig, start, replace(wish, positions=wish.positions + 0.25), 12, shift=shift)
+    found = refinement.refine(rig, start, replace(targets, positions=targets.positions + 0.25), 12, shift=shift)
     np.testing.assert_array_equal(found.shift, shift)
     assert np.median(found.distance) < REACHED
 
 
-def test_free_effectors_are_left_alone_and_half_wishes_go_half_way(rng: np.random.Generator) -> None:
+def test_free_effectors_are_left_alone_and_half_weights_go_half_way(rng: np.random.Generator) -> None:
     rig = make_rig("reference")
-    start, wish, _ = problem(rig, rng, apart=0.15)
+    start, targets, _ = problem(rig, rng, apart=0.15)
     _, heads = posed(rig, start)
-    weight = np.ones(wish.positions.shape[1:], np.float32)
+    weight = np.ones(targets.positions.shape[1:], np.float32)
     weight[0], weight[3] = 0.5, 0
-    found = refinement.refine(rig, start, replace(wish, turned=None, position_weight=weight), 20)
+    found = refinement.refine(rig, start, replace(targets, orientations=None, position_weight=weight), 20)
     _, reached = posed(rig, found.rot)
-    half = heads[:, 0] + 0.5 * (wish.positions[:, 0] - heads[:, 0])
+    half = heads[:, 0] + 0.5 * (targets.positions[:, 0] - heads[:, 0])
     assert np.median(np.linalg.norm(reached[:, 0] - half, axis=0)) < 10 * REACHED
-    assert np.median(np.linalg.norm(reached[:, 1] - wish.positions[:, 1], axis=0)) < 10 * REACHED
-    nobody = refinement.refine(rig, start, replace(wish, position_weight=0 * weight, orientation_weight=0 * weight), 5)
+    assert np.median(np.linalg.norm(reached[:, 1] - targets.positions[:, 1], axis=0)) < 10 * REACHED
+    nobody = refinement.refine(
+        rig, start, replace(targets, position_weight=0 * weight, orientation_weight=0 * weight), 5
+    )
     np.testing.assert_allclose(posed(rig, nobody.rot)[1], heads, atol=REACHED)
 
 
 def test_a_free_orientation_is_free(rng: np.random.Generator) -> None:
     rig = make_rig("reference")
-    start, wish, _ = problem(rig, rng)
-    zero = np.zeros(wish.positions.shape[1:], np.float32)
-    with_none = refinement.refine(rig, start, replace(wish, turned=None), 5)
-    with_zero = refinement.refine(rig, start, replace(wish, orientation_weight=zero), 5)
+    start, targets, _ = problem(rig, rng)
+    zero = np.zeros(targets.positions.shape[1:], np.float32)
+    with_none = refinement.refine(rig, start, replace(targets, orientations=None), 5)
+    with_zero = refinement.refine(rig, start, replace(targets, orientation_weight=zero), 5)
     np.testing.assert_allclose(with_zero.rot, with_none.rot, atol=1e-3)
 
 
 def test_a_foot_on_a_plane_may_slide(rng: np.random.Generator) -> None:
     rig = make_rig("reference")
-    start, wish, _ = problem(rig, rng)
+    start, targets, _ = problem(rig, rng)
     foot = list(rig.effectors).index(rig.feet[0])
-    normals = np.zeros_like(wish.positions)
+    normals = np.zeros_like(targets.positions)
     normal = np.array([0.0, 0.6, 0.8])
     normals[:, foot] = normal[:, None]
-    goal = wish.positions.copy()
+    goal = targets.positions.copy()
     goal[0, foot] += 0.4  # along the plane: costs nothing
-    found = refinement.refine(rig, start, Wish(goal, None, normals=normals), 15)
+    found = refinement.refine(rig, start, EffectorTargets(goal, None, normals=normals), 15)
     _, reached = posed(rig, found.rot)
     above = normal @ (reached[:, foot] - goal[:, foot])
     assert np.median(np.abs(above)) < REACHED
@@ -273,36 +275,38 @@ def test_clamping_keeps_what_is_allowed_of_swing_and_twist() -> None:
 @pytest.mark.parametrize("name", ["reference", "turned"])
 def test_with_limits_every_step_ends_inside_them(name: str, rng: np.random.Generator) -> None:
     rig = make_rig(name)
-    start, wish, _ = problem(rig, rng, count=60, apart=1.0)
+    start, targets, _ = problem(rig, rng, count=60, apart=1.0)
     for steps in (0, 1, 3, 10):
-        found = refinement.refine(rig, start, wish, steps, limits=True)
+        found = refinement.refine(rig, start, targets, steps, limits=True)
         assert excess(rig, found.rot).max() <= 1e-3
-    free = refinement.refine(rig, start, wish, 10)
+    free = refinement.refine(rig, start, targets, 10)
     assert excess(rig, free.rot).max() > 0.1
 
 
 def test_inside_the_limits_too_a_step_that_makes_it_worse_is_not_taken(rng: np.random.Generator) -> None:
     """Cutting a step back to the limits can undo more than the step gained."""
     rig = make_rig("reference")
-    start, wish, _ = problem(rig, rng, count=200, apart=1.5)
-    wish = replace(wish, turned=None)
-    before = cost(rig, refinement.refine(rig, start, wish, 0, limits=True), wish)
+    start, targets, _ = problem(rig, rng, count=200, apart=1.5)
+    targets = replace(targets, orientations=None)
+    before = cost(rig, refinement.refine(rig, start, targets, 0, limits=True), targets)
     for steps in (1, 2, 3, 5, 8):
-        after = cost(rig, refinement.refine(rig, start, wish, steps, limits=True), wish)
+        after = cost(rig, refinement.refine(rig, start, targets, steps, limits=True), targets)
         assert np.all(after <= before * (1 + 1e-5) + 1e-6)
         before = after
 
 
 def test_refining_changes_none_of_its_arguments(rng: np.random.Generator) -> None:
     rig = make_rig("reference")
-    start, wish, _ = problem(rig, rng)
-    weight = np.full(wish.positions.shape[1:], 0.5, np.float32)
-    wish = replace(wish, position_weight=weight, orientation_weight=weight, normals=np.zeros_like(wish.positions))
-    kept = start.copy(), {name: np.array(value) for name, value in vars(wish).items()}
-    refinement.refine(rig, start, wish, 3, limits=True, free_root=True)
+    start, targets, _ = problem(rig, rng)
+    weight = np.full(targets.positions.shape[1:], 0.5, np.float32)
+    targets = replace(
+        targets, position_weight=weight, orientation_weight=weight, normals=np.zeros_like(targets.positions)
+    )
+    kept = start.copy(), {name: np.array(value) for name, value in vars(targets).items()}
+    refinement.refine(rig, start, targets, 3, limits=True, free_root=True)
     np.testing.assert_array_equal(start, kept[0])
     for name, value in kept[1].items():
-        np.testing.assert_array_equal(getattr(wish, name), value)
+        np.testing.assert_array_equal(getattr(targets, name), value)
 
 
 def test_offsets_stand_in_for_the_skeletons_own(rng: np.random.Generator) -> None:
@@ -311,5 +315,5 @@ def test_offsets_stand_in_for_the_skeletons_own(rng: np.random.Generator) -> Non
     longer = 1.2 * rig.offsets / rig.leg_length
     turned, heads = fk.forward_components(rig, truth, longer)
     ends = list(rig.effectors)
-    found = refinement.refine(rig, start, Wish(heads[:, ends], turned[:, :, ends]), 12, offsets=longer)
+    found = refinement.refine(rig, start, EffectorTargets(heads[:, ends], turned[:, :, ends]), 12, offsets=longer)
     assert np.median(found.distance) < REACHED

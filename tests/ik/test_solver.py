@@ -16,7 +16,7 @@ from conftest import REPO, RIGS, make_poses, make_rig, random_turns, run_cli
 from neural_network.core import forward_kinematics as fk
 from neural_network.core import rotations, skeleton
 from neural_network.core.skeleton import Skeleton
-from neural_network.ik import batches, context, network, novelty, single_pose, solver, task
+from neural_network.ik import batches, context, network, novelty, single_kinematics, solver, task
 from neural_network.ik.context import LAYOUTS
 from neural_network.ik.losses import limit_excess
 from neural_network.ik.settings import Training
@@ -488,7 +488,9 @@ def test_a_rig_without_size_is_refused() -> None:
 def test_the_quick_kinematics_is_the_other_one(rng: np.random.Generator) -> None:
     for rig in map(make_rig, RIGS):
         rot = random_turns(rng, rig.count)
-        back, heads_one = single_pose.forward_one(single_pose.plan(rig), rotations.matrix_from_axis_angle(rot))
+        back, heads_one = single_kinematics.forward_one(
+            single_kinematics.make_plan(rig), rotations.matrix_from_axis_angle(rot)
+        )
         turned, heads = fk.forward(rig, rot)
         np.testing.assert_allclose(back.transpose(0, 2, 1), turned, atol=1e-5)
         np.testing.assert_allclose(heads_one.T, heads / rig.leg_length, atol=1e-5)
