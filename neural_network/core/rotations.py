@@ -217,6 +217,26 @@ def slerp(a: np.ndarray, b: np.ndarray, fraction: float | np.ndarray) -> np.ndar
     return axis_angle_from_quaternion(quaternion_multiply(qa, part))
 
 
+def quaternion_slerp(a: np.ndarray, b: np.ndarray, fraction: float | np.ndarray) -> np.ndarray:
+    """Unit quaternions (..., 4) at ``fraction`` (broadcast over (..., 1)) of the shortest arc from ``a`` to ``b``.
+
+    Exactly ``a`` at 0, and ``b`` or its negative, whichever is nearer to ``a``, at 1 (Shoemake, "Animating rotation with
+    quaternion curves", 1985).
+    """
+    a, b = _floating(a), _floating(b)
+    fraction = np.asarray(fraction, a.dtype)
+    b = np.where(np.sum(a * b, axis=-1, keepdims=True) < 0, -b, b)
+    angle = np.arccos(np.clip(np.sum(a * b, axis=-1, keepdims=True), 0, 1))
+    sine = np.sin(angle)
+    small = sine < 1e-4  # [rad] here a straight line is the arc to the last digit
+    divisor = np.where(small, 1, sine)
+    weight_a = np.where(small, 1 - fraction, np.sin((1 - fraction) * angle) / divisor)
+    weight_b = np.where(small, fraction, np.sin(fraction * angle) / divisor)
+    out = weight_a * a + weight_b * b
+    out /= np.linalg.norm(out, axis=-1, keepdims=True)
+    return np.where(fraction == 0, a, np.where(fraction == 1, b, out))
+
+
 def sixd_from_matrix(matrix: np.ndarray) -> np.ndarray:
     """Rotation matrices (..., 3, 3) to their first two columns (..., 6) (Zhou et al. 2019, arXiv 1812.07035)."""
     return np.concatenate([matrix[..., :, 0], matrix[..., :, 1]], axis=-1)

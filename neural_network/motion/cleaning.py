@@ -241,18 +241,7 @@ def _blend(clip: Clip, holes: np.ndarray) -> Clip:
 
 def _sampled(clip: Clip, a: np.ndarray, b: np.ndarray, share: np.ndarray) -> Clip:
     """New frames, each ``share`` of the way from frame ``a`` to frame ``b`` (arrays of one length)."""
-    qa, qb = clip.rotations[a], clip.rotations[b]
-    qb = np.where(np.sum(qa * qb, axis=-1, keepdims=True) < 0, -qb, qb)
-    cosine = np.clip(np.sum(qa * qb, axis=-1, keepdims=True), 0, 1)
-    angle, part = np.arccos(cosine), share[:, None, None]
-    sine = np.sin(angle)
-    small = sine < 1e-4
-    wide = np.where(small, 1, sine)
-    weight_a = np.where(small, 1 - part, np.sin((1 - part) * angle) / wide)
-    weight_b = np.where(small, part, np.sin(part * angle) / wide)
-    turned = weight_a * qa + weight_b * qb
-    turned /= np.linalg.norm(turned, axis=-1, keepdims=True)
-    turned = np.where(part == 0, qa, np.where(part == 1, qb, turned))  # frames that are only picked stay what they are
+    turned = rotations.quaternion_slerp(clip.rotations[a], clip.rotations[b], share[:, None, None])
 
     def line(values: np.ndarray) -> np.ndarray:
         return np.where(share[:, None] == 1, values[b], values[a] + share[:, None] * (values[b] - values[a]))

@@ -195,6 +195,7 @@ FUNCTIONS: dict[str, tuple[Function, tuple[int, ...], tuple[int, ...]]] = {
     "matrix_from_sixd": (rotations.matrix_from_sixd, (6,), (3, 3)),
     "slerp": (lambda a: rotations.slerp(a, a[..., ::-1], 0.3), (3,), (3,)),
     "slerp_by_array": (lambda a: rotations.slerp(a, a[..., ::-1], np.full((*a.shape[:-1], 1), 0.3)), (3,), (3,)),
+    "quaternion_slerp": (lambda q: rotations.quaternion_slerp(unit(q), unit(q[..., ::-1]), 0.3), (4,), (4,)),
     "rotation_between": (lambda a: rotations.rotation_between(a, a[..., ::-1]), (3,), (3, 3)),
     "geodesic_angle": (lambda a: rotations.geodesic_angle(_matrices(a), _matrices(a[..., ::-1])), (3,), ()),
     "twist_about": (lambda a: rotations.twist_about(a, np.array([0, 0.6, 0.8])), (3,), ()),
@@ -311,6 +312,20 @@ def test_slerp_starts_at_a_ends_at_b_and_moves_evenly(rng: np.random.Generator) 
 def test_slerp_takes_the_short_way_round() -> None:
     middle = rotations.slerp(np.array([0, 0, 3.0]), np.array([0, 0, -3.0]), 0.5)
     assert_close(np.abs(middle), [0, 0, math.pi], within=ROUND_TRIP)
+
+
+def test_slerp_of_quaternions_is_that_of_axis_angles(rng: np.random.Generator) -> None:
+    a, b = axis_angles(rng, 50), axis_angles(rng, 50)
+    b[:5] = a[:5] + 1e-6  # hardly apart
+    quaternions = [rotations.quaternion_from_axis_angle(r) for r in (a, b)]
+    for fraction in (0.0, 0.3, 1.0):
+        found = rotations.quaternion_slerp(*quaternions, fraction)
+        expected = rotations.matrix_from_axis_angle(rotations.slerp(a, b, fraction))
+        assert_close(rotations.matrix_from_quaternion(found), expected, within=ROUND_TRIP)
+        assert_close(np.linalg.norm(found, axis=-1), np.ones(50), within=EXACT)
+    np.testing.assert_array_equal(rotations.quaternion_slerp(*quaternions, 0.0), quaternions[0])
+    nearer = rotations.quaternion_slerp(quaternions[0], -quaternions[0], np.linspace(0, 1, 50)[:, None])
+    assert_close(nearer, quaternions[0], within=ROUND_TRIP)
 
 
 def test_slerp_takes_a_fraction_for_each_row() -> None:
