@@ -285,6 +285,7 @@ class Trainee:
             if about.get("format") == _OLDER_FORMAT:
                 tensors = _from_older(tensors, self._widths)
             flat = layers.from_tensors(tensors, self._widths, skip=True)
+            model_file.require_learned({"the layers": flat})
             self._check(tensors)
             numbers = {k: int(about[k]) for k in ("frames", "steps", "state", "next_scale", "rows")}
             errors = {k: float(about[k]) for k in ("error", "usual", "slow")}

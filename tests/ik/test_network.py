@@ -165,7 +165,7 @@ class Trap:
 
 def test_a_pickled_file_is_refused_unopened(tmp_path: Path) -> None:
     np.save(tmp_path / "best.npy", np.array([Trap(tmp_path / "sprung")], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match=r"best.npy: expected weights .*pickled content, which is refused unopened"):
+    with pytest.raises(ValueError, match=r"best.npy: expected weights, .*pickled content, which is refused unopened"):
         network.load(tmp_path / "best.npy")
     assert not (tmp_path / "sprung").exists()
 

@@ -75,7 +75,7 @@ def test_the_step_size_follows_half_a_cosine() -> None:
 
 def test_the_averaged_weights_are_validated_and_kept_and_are_better_than_the_last_ones() -> None:
     settings = replace(SETTINGS, epochs=60, lr=0.1, lr_end=1.0)
-    states = [e.state for e in loop.train(Noisy(), replace(settings, epochs=600))][300:]
+    states = [e.state for e in loop.train(Noisy(), replace(settings, epochs=600, patience=600))][300:]
     last, averaged = (np.mean([(getattr(s, n) - 1) ** 2 for s in states]) for n in ("parameters", "average"))
     assert averaged < last / 3
     first = next(loop.train(Noisy(), settings))

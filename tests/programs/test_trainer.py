@@ -16,7 +16,7 @@ import pytest
 from conftest import make_poses, make_rig, run_cli
 
 import standalone_trainer
-from neural_network.ik import context, network, quality
+from neural_network.ik import batches, context, network, quality
 from neural_network.ik import trainer as trainer_module
 from neural_network.ik.settings import Training
 from neural_network.learning import loop
@@ -571,6 +571,8 @@ def test_the_file_read_back_gives_the_printed_figures(
     kind = words[words.index("--split") + 1] if "--split" in words else "block"
     parts = splits.split(poses, kind)
     samples = context.prepare(poses, older_ground="older" in words)
+    held = np.flatnonzero(parts == splits.VALIDATION)
+    assert batches.error_of(net, samples, held) * 1000 == pytest.approx(net.meta["best_validation_mm"], rel=1e-6)
     measured = quality.measure(net, poses, parts, samples)
     for name in ("holdout", "refined"):
         errors = measured.errors[name]
