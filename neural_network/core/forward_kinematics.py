@@ -7,7 +7,7 @@ Three walks serve the whole project:
 - :func:`walk` and :func:`walk_quaternions`: any tree of joints with any offsets, such as a motion file's;
 - :func:`pose_matrices` and :func:`armature_matrices`: Blender's pose matrices on the rig's real rest.
 
-(:mod:`..ik.single_pose` has a fourth for one pose at a time, where all heads are one matrix product.)
+(:mod:`..ik.single_kinematics` has a fourth for one pose at a time, where all heads are one matrix product.)
 
 ``D[j]`` is the rotation that carries bone j from the T-posed rest to the pose, in the axes of the rotations given:
 ``D[j] = D[parent] exp(rot[j])`` and ``p[j] = p[parent] + D[parent] offset[j]``. Because the rotations are written in core

@@ -10,6 +10,8 @@ are NaN.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from . import rotations
@@ -120,7 +122,7 @@ def _clips(frames: int, clip: np.ndarray | None) -> list[slice]:
     if clip is None:
         return [slice(0, frames)]
     edges = [0, *(np.flatnonzero(np.diff(clip)) + 1).tolist(), frames]
-    return [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True) if last > first]
+    return [slice(first, last) for first, last in pairwise(edges) if last > first]
 
 
 def _mean(values: np.ndarray) -> float:

@@ -178,6 +178,10 @@ def save_blocks(
     in :func:`make`. Until the file is whole it stands in ``folder``, or beside ``path``. Raises ValueError where the
     blocks do not have as many frames as the clips or belong to another rig.
     """
+    if len(lengths) != len(clip_names):
+        raise ValueError(
+            f"lengths: expected {len(clip_names)} numbers of frames for {len(clip_names)} clips, got {len(lengths)}"
+        )
     frames = int(np.sum(lengths))
     tasks, fps, ground = _checked_clips(clip_names, clip_tasks, clip_fps, ground)
     fields: dict[str, np.ndarray | None] = {

@@ -158,7 +158,9 @@ def test_the_heel_goes_with_the_foot_and_ball_and_tip_with_the_toe(rng: np.rando
     np.testing.assert_allclose(moved[:, 0, 0], points[:, 0, 0], atol=EXACT)
     np.testing.assert_allclose(moved[:, 1], points[:, 1], atol=EXACT)
     assert np.linalg.norm(moved[:, 0, 2] - points[:, 0, 2], axis=-1).min() > 0.02
-    whole = rotations.matrix_from_axis_angle(np.array([0.3, -0.2, 0.9]))  # a body turned as a whole takes its soles along
+    whole = rotations.matrix_from_axis_angle(
+        np.array([0.3, -0.2, 0.9])
+    )  # a body turned as a whole takes its soles along
     np.testing.assert_allclose(
         contacts.foot_points(rig, whole @ turned, heads @ whole.T), points @ whole.T, atol=10 * EXACT
     )

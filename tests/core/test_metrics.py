@@ -166,7 +166,9 @@ def test_metrics_and_truth_contacts_are_those_of_the_independent_scorer(
     else:
         clean = slowed(make_poses(make_rig("reference")))
     rot = clean.rot + 0.02 * random_turns(rng, *clean.rot.shape[:2]).astype(np.float32)
-    made = replace(clean, rot=rot, root_pos=clean.root_pos + 0.01 * rng.normal(size=(clean.frames, 3)).astype(np.float32))
+    made = replace(
+        clean, rot=rot, root_pos=clean.root_pos + 0.01 * rng.normal(size=(clean.frames, 3)).astype(np.float32)
+    )
     generated = rng.random(clean.frames) < 0.5
     expected = scorer.judge({**arrays(made), "generated": generated}, arrays(clean))
 

@@ -268,8 +268,8 @@ def test_what_cannot_be_worked_with_is_refused_in_words(change: dict[str, Any], 
 
 
 def test_making_a_skeleton_leaves_its_arguments_alone() -> None:
-    own = parts(make_rig("a_pose"), t_pose=None)
-    rest = own["rest_arm"].copy()
+    rest = make_rig("a_pose").rest_arm
+    own = parts(make_rig("a_pose"), t_pose=None, rest_arm=rest.copy())
     rig = skeleton.make(**own)
     np.testing.assert_array_equal(own["rest_arm"], rest)
     own["rest_arm"][0] = 7

@@ -6,8 +6,9 @@ from __future__ import annotations
 import errno
 import io
 import os
+import weakref
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,9 @@ import pytest
 from conftest import RIGS, make_poses, make_rig
 
 from neural_network.core import files
-from neural_network.core.files import keep_apart, write_whole
+from neural_network.core import skeleton as skeletons
 from neural_network.core.skeleton import SkeletonMismatch
-from neural_network.motion import pose_set, splits
+from neural_network.motion import cleaning, pose_set, splits
 from neural_network.motion.pose_set import PoseSet
 from neural_network.motion.splits import TEST, TRAIN, UNUSED, VALIDATION
 from neural_network.motion.tasks import guess_task
@@ -145,6 +146,117 @@ def test_joined_sets_keep_their_clips_and_another_skeleton_is_refused() -> None:
 )
 def test_the_task_is_guessed_from_the_name(name: str, task: str) -> None:
     assert guess_task(name) == task
+
+
+# ---------------------------------------------------------------- joint limits
+
+
+def limited(name: str = "reference") -> PoseSet:
+    """Poses of a rig with limits of its own, none of them what any rule would find."""
+    poses = make_poses(make_rig(name), clips=2, frames=8)
+    rig = poses.skeleton
+    narrow = np.random.default_rng(11).uniform(0.1, 0.9, (rig.count, 6)) * [-1, 1, -1, 1, -1, 1]
+    narrow[0] = np.nan
+    names = ([rig.names[e] for e in rig.effectors], [rig.names[f] for f in rig.feet])
+    rig = skeletons.make(rig.names, rig.parents, rig.rest_arm, *names, t_pose=rig.t_pose, limits=narrow)
+    np.testing.assert_array_equal(rig.limits, narrow)
+    return replace(poses, skeleton=rig)
+
+
+def through_a_file(poses: PoseSet, tmp_path: Path) -> PoseSet:
+    pose_set.save(tmp_path / "a.npz", poses)
+    return pose_set.load(tmp_path / "a.npz")
+
+
+def block_by_block(poses: PoseSet, tmp_path: Path) -> PoseSet:
+    motion = [(poses.rot[rows], poses.root_pos[rows]) for rows in (poses.rows(0), poses.rows(1))]
+    pose_set.save_blocks(tmp_path / "a.npz", poses.skeleton, lambda: motion, [8, 8], poses.clip_names, None, 30.0)
+    return pose_set.load(tmp_path / "a.npz")
+
+
+KEEPING: dict[str, Callable[[PoseSet, Path], PoseSet]] = {
+    "saved and loaded": through_a_file,
+    "written block by block": block_by_block,
+    "joined": lambda poses, _: pose_set.join([poses, poses]),
+    "on another body": lambda poses, _: pose_set.on_body(limited(), poses.skeleton),
+    "without an overlap": lambda poses, _: pose_set.without_overlap(poses, make_poses(poses.skeleton, seed=8)) or poses,
+    "made anew": lambda p, _: pose_set.make(p.skeleton, p.rot, p.root_pos, p.clip, p.clip_names),
+    "with mirrored copies": lambda p, _: cleaning.with_mirrored(p, skeletons.mirrored_bones(p.skeleton)),
+}
+
+
+@pytest.mark.parametrize("way", KEEPING)
+def test_joint_limits_survive(way: str, tmp_path: Path) -> None:
+    poses = limited()
+    assert poses.skeleton.limits is not None
+    found = KEEPING[way](poses, tmp_path)
+    assert found.skeleton.limits is not None
+    np.testing.assert_array_equal(found.skeleton.limits, poses.skeleton.limits)
+
+
+# ---------------------------------------------------------------- block by block
+
+
+def test_poses_written_block_by_block_give_the_bytes_of_poses_written_at_once(tmp_path: Path) -> None:
+    poses = replace(small(), ground=np.array([0.0, 0.5, -1.0]))
+    pose_set.save(tmp_path / "once.npz", poses)
+    about = (poses.clip_names, poses.clip_tasks, poses.clip_fps, poses.ground)
+    for size in (1, 5, 8):
+        motion = [(poses.rot[at : at + size], poses.root_pos[at : at + size]) for at in range(0, 24, size)]
+        pose_set.save_blocks(tmp_path / "blocks.npz", poses.skeleton, lambda m=motion: m, [8, 8, 8], *about)  # type: ignore[misc]
+        assert (tmp_path / "blocks.npz").read_bytes() == (tmp_path / "once.npz").read_bytes()
+
+
+def test_blocks_are_asked_for_one_at_a_time(tmp_path: Path) -> None:
+    poses, alive, most = small(), 0, 0
+
+    def blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        nonlocal alive, most
+        for clip in range(3):
+            block = poses.rot[poses.rows(clip)].copy()
+            alive += 1
+            weakref.finalize(block, lambda: release())
+            most = max(most, alive)
+            yield block, poses.root_pos[poses.rows(clip)]
+            del block
+
+    def release() -> None:
+        nonlocal alive
+        alive -= 1
+
+    pose_set.save_blocks(tmp_path / "a.npz", poses.skeleton, blocks, [8, 8, 8], poses.clip_names, None, 30.0)
+    assert most <= 2
+
+
+def test_blocks_that_do_not_fit_their_clips_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+    poses = small()
+
+    def write(lengths: list[int], rot: np.ndarray = poses.rot, names: tuple[str, ...] = poses.clip_names) -> None:
+        motion = [(rot, poses.root_pos)]
+        pose_set.save_blocks(tmp_path / "a.npz", poses.skeleton, lambda: motion, lengths, names, None, 30.0)
+
+    with pytest.raises(ValueError, match="rot: expected 25 frames, got 24"):
+        write([8, 8, 9])
+    with pytest.raises(ValueError, match=r"rot: expected \(24, 23, 3\), got a block of \(24, 22, 3\)"):
+        write([8, 8, 8], poses.rot[:, 1:])
+    with pytest.raises(ValueError, match="lengths: expected 3 numbers of frames for 3 clips, got 2"):
+        write([12, 12])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_the_making_stands_in_the_folder_given(tmp_path: Path) -> None:
+    poses, seen = small(), []
+    (tmp_path / "parts").mkdir()
+
+    def blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        seen.append((len(list((tmp_path / "parts").iterdir())), (tmp_path / "a.npz").exists()))
+        yield poses.rot, poses.root_pos
+
+    about = ([8, 8, 8], poses.clip_names, None, 30.0)
+    pose_set.save_blocks(tmp_path / "a.npz", poses.skeleton, blocks, *about, folder=tmp_path / "parts")
+    assert seen == [(1, False)] * 2
+    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == ["a.npz"]
+    assert list((tmp_path / "parts").iterdir()) == []
 
 
 # ---------------------------------------------------------------- bad files
@@ -377,40 +489,6 @@ def test_a_disk_that_fills_while_writing_is_reported(tmp_path: Path, monkeypatch
     with pytest.raises(OSError, match="No space left on device; nothing was changed"):
         pose_set.save(tmp_path / "a.npz", small())
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
-def test_a_pipe_is_written_to_and_never_replaced(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        write_whole(pipe, b"figures")
-        assert os.read(reader, 99) == b"figures"
-    finally:
-        os.close(reader)
-    assert pipe.is_fifo()
-    assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
-
-
-@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
-def test_a_link_stays_one_and_the_file_it_leads_to_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "real").write_bytes(b"old")
-    (tmp_path / "link").symlink_to("real")
-    write_whole(tmp_path / "link", b"new")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real").read_bytes() == b"new"
-
-
-@pytest.mark.parametrize("spelling", ["a.npz", "folder/../a.npz", "hard", "there/../new.json"])
-def test_a_file_that_is_read_or_written_elsewhere_is_no_output(spelling: str, tmp_path: Path) -> None:
-    (tmp_path / "a.npz").touch()
-    (tmp_path / "folder").mkdir()
-    os.link(tmp_path / "a.npz", tmp_path / "hard")
-    read, written = {"--data": tmp_path / "a.npz", "--init": None}, {"--json": tmp_path / "new.json"}
-    with pytest.raises(ValueError, match=r"--report: expected another file than for --(data|json), got .* for both"):
-        keep_apart(read, {**written, "--report": tmp_path / spelling})
-    keep_apart(read, {**written, "--report": tmp_path / "b"})
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
