@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What all tests share: named tolerances, random numbers, motion capture, the command line, and who needs Blender."""
+"""What all tests share: named tolerances, random numbers, motion capture, the command line, and how a run is divided."""
 
 # ruff: noqa: E402 - threads are set before NumPy comes in
 from __future__ import annotations
 
+import atexit
+import functools
 import importlib
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # before NumPy: at these sizes more threads only wait for each other
@@ -24,6 +30,10 @@ from neural_network.motion import pose_set
 from neural_network.motion.pose_set import PoseSet
 
 REPO = Path(__file__).resolve().parent.parent
+
+if "NIK_TEST_BYTECODE" not in os.environ:  # worker processes inherit the folder from the process that made it
+    os.environ["NIK_TEST_BYTECODE"] = tempfile.mkdtemp(prefix="nik_bytecode_")
+    atexit.register(shutil.rmtree, os.environ["NIK_TEST_BYTECODE"], ignore_errors=True)
 
 EXACT = 1e-12
 """The same formula in another order, float64: a few dozen roundings of numbers near 1."""
@@ -50,10 +60,9 @@ def rng() -> np.random.Generator:
 def mocap() -> Path:
     """The folder of motion capture files, which is not a part of this repository."""
     named = os.environ.get("NIK_MOCAP")
-    folder = Path(named) if named else REPO.parent / "shared" / "mocap"
-    if not any(folder.glob("*/*")):  # not there, or an empty place for it
-        pytest.skip(f"no motion capture: NIK_MOCAP is {named!r} and {folder.name!r} is not beside the checkout")
-    return folder
+    if not named or not any(Path(named).glob("*/*")):
+        pytest.skip(f"needs motion capture: NIK_MOCAP is {named!r}, expected a folder of files")
+    return Path(named)
 
 
 def run_cli(
@@ -65,10 +74,12 @@ def run_cli(
     """Run this very Python with ``args`` as a user would, by default in the repository's root, with one thread.
 
     ``env`` adds to the environment. A relative script such as ``standalone_trainer.py`` is found from any ``cwd``.
+    All calls of one test run share a folder of compiled bytecode, so that only the first compiles the sources.
     """
     words = [str(REPO / a) if str(a).endswith(".py") and (REPO / a).exists() else str(a) for a in args]
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    settings = {"PYTHONPATH": str(REPO), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
+    settings = {"PYTHONPATH": str(REPO), "PYTHONIOENCODING": "utf-8"}
+    settings |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": os.environ["NIK_TEST_BYTECODE"]}
     return subprocess.run(
         [sys.executable, *words],
         cwd=cwd or REPO,
@@ -147,8 +158,25 @@ def tree(bones: dict[str, tuple[str, tuple[float, float, float]]], effectors: st
     return skeleton.make(names, parents, rest, effectors.split(), feet.split())
 
 
+def frozen(value: Any) -> Any:
+    """A dataclass whose arrays can be read only, so that tests can share it."""
+    for field in fields(value):
+        part = getattr(value, field.name)
+        if isinstance(part, np.ndarray):
+            part.setflags(write=False)
+        elif isinstance(part, Skeleton):
+            frozen(part)
+    return value
+
+
+@functools.cache
 def make_rig(name: str) -> Skeleton:
-    """One of :data:`RIGS`: people in several manners, and two who are none."""
+    """One of :data:`RIGS`, the same object for every test: a human in several rest poses, a creature and a tentacle."""
+    return frozen(new_rig(name))
+
+
+def new_rig(name: str) -> Skeleton:
+    """:func:`make_rig` without its memory."""
     rng = np.random.default_rng(5)
     body = reference_rig.reference()
     if name == "reference":
@@ -184,6 +212,11 @@ def make_rig(name: str) -> Skeleton:
 RIGS = ("reference", "a_pose", "turned", "creature", "tentacle")
 
 
+def slow_except(values: Iterable[Any], *quick: Any) -> list[Any]:
+    """``values`` as parameters of a test, marked slow but for those in ``quick``."""
+    return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
 def make_poses(rig: Skeleton, clips: int = 4, frames: int = 40, seed: int = 3) -> PoseSet:
     """Smooth made-up motion: every bone swings about the T-pose, the Hips wander and turn, feet near the floor."""
     rng = np.random.default_rng(seed)
@@ -206,6 +239,38 @@ def make_poses(rig: Skeleton, clips: int = 4, frames: int = 40, seed: int = 3) -
     return pose_set.make(rig, np.concatenate(rot), np.concatenate(root_pos), of_clip, names)
 
 
+QUICK = "not slow and not host and not window"
+"""The marker expression of a plain ``python -m pytest``; it stands in pyproject.toml."""
+
+MOST_PROCESSES = 4
+"""More spend longer on importing and collecting than they save."""
+
+
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Divide a run of the whole suite without Blender among processes, where pytest-xdist is installed.
+
+    Host tests share one Blender, so a run that includes them stays in one process, as does one of named files or one with a
+    debugger. ``-n`` on the command line overrides all this.
+    """
+    option = config.option
+    if hasattr(config, "workerinput") or getattr(option, "numprocesses", 0) is not None:  # a worker, no xdist, or -n
+        return
+    whole = config.args_source is not pytest.Config.ArgsSource.ARGS
+    if whole and "not host" in option.markexpr and not option.usepdb and not option.collectonly:
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if processors > 1:
+            option.numprocesses = min(processors, MOST_PROCESSES)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say that the quick run is not everything."""
+    if config.option.markexpr == QUICK:
+        terminalreporter.write_line('Quick run: without tests marked slow, host or window; -m "" runs everything.')
+
+
+@pytest.hookimpl(
+    trylast=True
+)  # after the marker expression has taken its pick: a run without host tests imports no bpy
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what is marked ``host`` where bpy cannot be imported; with NIK_REQUIRE_HOST=1 that is an error instead."""
     hosted = [item for item in items if item.get_closest_marker("host")]
