@@ -130,6 +130,7 @@ def assert_same_ends(asf: bytes, amc: bytes, clip: Clip, radians: bool) -> None:
 # ---------------------------------------------------------------- real files
 
 
+@pytest.mark.slow
 def test_every_take_agrees_with_plain_forward_kinematics(mocap: Path) -> None:
     takes = sorted((mocap / "asfamc").glob("*.amc"))
     assert len(takes) >= 6
@@ -155,6 +156,7 @@ LEG_NAMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("take", ["02_01", "05_13"])
 def test_the_legs_of_a_take_agree_with_its_bvh(mocap: Path, take: str) -> None:
     amc = asf_amc.read(None, mocap / "asfamc" / f"{take}.amc")

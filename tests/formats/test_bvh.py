@@ -125,6 +125,7 @@ HEADING = "MOTION\nFrames: 6\nFrame Time: 0.0333333\n"
 # ---------------------------------------------------------------- real files
 
 
+@pytest.mark.slow
 def test_every_motion_capture_file_agrees_with_plain_forward_kinematics(mocap: Path) -> None:
     files = sorted((mocap / "bvh").rglob("*.bvh"))
     assert len(files) >= 90
@@ -133,6 +134,7 @@ def test_every_motion_capture_file_agrees_with_plain_forward_kinematics(mocap: P
         assert_same_positions(path.read_text(), clip, 2)
 
 
+@pytest.mark.slow
 def test_up_axis_unit_and_frames_are_found_as_the_manifest_says(mocap: Path) -> None:
     import csv
 
@@ -555,6 +557,7 @@ def test_a_second_root_is_read_as_one() -> None:
     assert np.allclose(global_pose(clip)[1][:, 15:], global_pose(one)[1])
 
 
+@pytest.mark.slow
 def test_thousands_of_nested_joints_are_no_trouble() -> None:
     joint = "{} j{}\n{{\nOFFSET 0 1 0\nCHANNELS 3 Zrotation Xrotation Yrotation\n"
     deep = "".join(joint.format("JOINT" if i else "ROOT", i) for i in range(3000)) + "}\n" * 3000

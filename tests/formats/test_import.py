@@ -100,6 +100,7 @@ def test_joints_above_the_hips_are_folded_into_their_motion() -> None:
     assert np.abs(heads - placed).max() < POSITIONS * body_height(clip) * clip.unit
 
 
+@pytest.mark.slow
 def test_motion_capture_poses_stand_where_the_clip_stands(mocap: Path) -> None:
     clips = [bvh.read(mocap / "bvh" / f"{name}.bvh") for name in ("cmu_mb/02_03", "cmu_daz/16_36", "fair1_zup/dab")]
     clips.append(asf_amc.read(None, mocap / "asfamc" / "09_06-run.amc"))
@@ -126,6 +127,7 @@ def test_two_figures_in_one_file_become_two_clips() -> None:
 # ---------------------------------------------------------------- folders
 
 
+@pytest.mark.slow
 def test_all_odd_files_are_read_in_one_run(tmp_path: Path) -> None:
     files = importing.find_files([ODD])
     rows, written = imported(files, tmp_path / "out.npz")
@@ -239,6 +241,7 @@ def test_a_full_disk_is_said_with_the_place_and_leaves_no_half_part(
     assert list((tmp_path / ".out.npz.parts").iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows file names are always text")
 def test_a_file_name_that_no_console_can_show_stops_nothing(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "01_mixed_rotation_orders.bvh")
@@ -303,6 +306,7 @@ def test_the_joint_limits_of_the_reference_rig_come_with_the_data(tmp_path: Path
     np.testing.assert_array_equal(got, wanted)
 
 
+@pytest.mark.slow
 def test_roles_can_be_given_by_hand_and_what_they_name_must_exist(tmp_path: Path) -> None:
     source = ODD / "01_mixed_rotation_orders.bvh"
     clip = importing.read_clip(source)
@@ -351,6 +355,7 @@ def test_options_that_make_no_sense_are_refused(tmp_path: Path, options: ImportO
 # ---------------------------------------------------------------- resuming
 
 
+@pytest.mark.slow
 def test_several_jobs_and_one_give_the_same_bytes(tmp_path: Path) -> None:
     files = importing.find_files([ODD])[:6]
     rows, written = imported(files, tmp_path / "one.npz")
@@ -360,6 +365,7 @@ def test_several_jobs_and_one_give_the_same_bytes(tmp_path: Path) -> None:
         assert Path(a.path).read_bytes() == Path(b.path).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 4, 6])
 def test_a_run_that_stops_is_taken_up_again_with_the_same_bytes(tmp_path: Path, after: int) -> None:
     files = importing.find_files([ODD])[:6]
@@ -420,6 +426,7 @@ sys.exit(command.main())
 """The command line, killed at a moment that no busy machine can miss: when it prints its sixth line."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 def test_a_killed_command_leaves_no_output_and_is_taken_up_again(tmp_path: Path) -> None:
     wanted = run_cli("-m", "neural_network", "import", ODD, "--jobs", "2", "-o", tmp_path / "whole" / "data.npz")
@@ -435,6 +442,7 @@ def test_a_killed_command_leaves_no_output_and_is_taken_up_again(tmp_path: Path)
         assert (output.parent / path.name).read_bytes() == path.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 def test_a_command_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path, rng: np.random.Generator) -> None:
     folder = tmp_path / "in"
@@ -468,6 +476,7 @@ def test_a_command_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Pat
 # ---------------------------------------------------------------- the command line
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_a_summary_and_json_rows(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "01_mixed_rotation_orders.bvh", "26_nan_and_inf.bvh")
     (folder / "empty.bvh").write_bytes(b"")
@@ -485,6 +494,7 @@ def test_the_command_prints_a_table_a_summary_and_json_rows(tmp_path: Path) -> N
     assert (tmp_path / "d.npz").read_bytes() == (tmp_path / "e.npz").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -507,6 +517,7 @@ def test_bad_input_ends_with_2_and_a_sentence(tmp_path: Path, arguments: list[st
     assert not list(tmp_path.glob("*.npz"))
 
 
+@pytest.mark.slow
 def test_help_is_everywhere() -> None:
     assert "import" in run_cli("-m", "neural_network", "--help").stdout
     text = run_cli("-m", "neural_network", "import", "--help").stdout
@@ -517,6 +528,7 @@ def test_help_is_everywhere() -> None:
 # ---------------------------------------------------------------- damage
 
 
+@pytest.mark.slow
 def test_a_few_hundred_damaged_files_are_read_or_refused_quickly() -> None:
     count = int(os.environ.get("NIK_FUZZ", "100"))
     outcome = fuzz_formats.Outcome()

@@ -91,6 +91,7 @@ def test_poses_of_another_rig_are_refused() -> None:
         list(bench.run(net, poses, seconds=0.001, epoch=64))
 
 
+@pytest.mark.slow
 def test_json_goes_alone_to_standard_output_and_the_table_beside_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,6 +112,7 @@ def test_json_goes_alone_to_standard_output_and_the_table_beside_it(
     assert "gradient_speedup" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "used"), [(None, "1"), ("3", "3")])
 def test_one_thread_is_used_unless_another_number_is_asked_for(asked: str | None, used: str) -> None:
     code = f"""

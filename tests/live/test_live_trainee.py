@@ -95,6 +95,7 @@ def test_a_jump_in_loss_pauses_learning_and_undo_forgets_the_poison() -> None:
     assert mean_error(trainee, x, y) < 3 * before
 
 
+@pytest.mark.slow
 def test_a_cut_between_two_takes_is_not_taken_for_poison() -> None:
     trainee = taught(700)
     x, y = stream(300)
@@ -111,6 +112,7 @@ def test_undo_without_a_good_snapshot_changes_nothing() -> None:
     assert np.array_equal(trainee.predict(np.ones(3)), before)
 
 
+@pytest.mark.slow
 def test_resume_after_the_guard_accepts_the_new_motion() -> None:
     trainee = taught(700)
     x, y = stream(200)

@@ -99,6 +99,7 @@ def test_the_root_of_a_foreign_sender_is_added_to_the_hips(rng) -> None:
     assert same_turn(rotations[0], quaternion_multiply(turn, hips)) < 1e-12
 
 
+@pytest.mark.slow
 def test_hostile_packets_are_refused_and_crash_nothing(rng) -> None:
     good = vmc.osc_bundle(vmc.vmc_messages(NAMES, PARENTS, *pose(rng), 1.0))
     for _ in range(3000):

@@ -66,6 +66,7 @@ def test_motion_capture_keeps_every_real_frame(mocap: Path) -> None:
         assert same(parts[0], clip)
 
 
+@pytest.mark.slow
 def test_every_inserted_t_pose_of_the_cmu_files_is_found(mocap: Path) -> None:
     for path in sorted((mocap / "bvh" / "cmu_mb").glob("*.bvh"))[::4]:
         assert 1 <= cleaning.clean(bvh.read(path))[1].t_poses <= 3, path.name

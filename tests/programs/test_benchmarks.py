@@ -149,6 +149,7 @@ def test_the_true_pose_has_no_error_and_the_captures_own_jitter() -> None:
     assert peers.jitter(rig, shaken, part, 30.0)[1] > 2 * peers.jitter(rig, part.truth, part, 30.0)[1]
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_page_and_says_who_was_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "made_up.npz"
     pose_set.save(data, make_poses(make_rig("reference"), clips=5, frames=121))

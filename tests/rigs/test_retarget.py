@@ -244,6 +244,7 @@ def test_a_clip_without_legs_is_refused_and_told_what_to_do() -> None:
         retarget.to_reference(clip, Roles(dict.fromkeys(retarget.ROLE_NAMES)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

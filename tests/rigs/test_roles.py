@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import slow_except
 
 from benchmarks.rigs import Rig, a_pose, all_rigs, build, heaped, proportioned, turned, walk
 from benchmarks.roles import right_roles, score_truth, swapped_names
@@ -63,7 +64,7 @@ def dog() -> tuple[list[str], np.ndarray, np.ndarray]:
     return names, parents, np.array([h for _, _, h in bones], float)
 
 
-@pytest.mark.parametrize("family", RIGS)
+@pytest.mark.parametrize("family", slow_except(RIGS, *list(RIGS)[::3]))
 def test_every_family_is_understood_in_any_rest_pose_facing_and_unit(family: str) -> None:
     rig = RIGS[family]
     poses = {
@@ -77,7 +78,7 @@ def test_every_family_is_understood_in_any_rest_pose_facing_and_unit(family: str
     assert not any(found.values()), found
 
 
-@pytest.mark.parametrize("family", RIGS)
+@pytest.mark.parametrize("family", slow_except(RIGS, *list(RIGS)[::3]))
 def test_a_rest_that_is_a_heap_is_understood_from_the_frames(family: str) -> None:
     rig = RIGS[family]
     names, parents, heads, evidence = clip_evidence(heaped(walk(rig)))
@@ -270,6 +271,7 @@ def test_mirroring_twice_gives_the_same_roles() -> None:
     assert mirrored(mirrored(roles)).bones == roles.bones
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("names", "least"), [("true", 0.99), ("random", 0.95), ("swapped", 0.99)])
 def test_motion_capture_files_are_understood(mocap: Path, names: str, least: float) -> None:
     table = score_truth(mocap, names, files_each=2)

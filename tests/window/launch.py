@@ -54,12 +54,13 @@ def run(scenario: str, zip_path: Path, out: Path, timeout: float = 900) -> subpr
     words = [scenario, str(zip_path), str(out)]
     script = os.environ.get("NIK_BLENDER_GUI")
     if script:
+        shown = [str(zip_path.parent), str(out), os.environ.get("NIK_MOCAP", "")]
         env = {
             **os.environ,
             "BLENDER_GUI_ARGS": "--enable-event-simulate",
             "BLENDER_GUI_SIZE": "{}x{}".format(*SIZE),
             "BLENDER_GUI_PROFILE": "neural-ik-tests",
-            "BLENDER_GUI_BIND": f"{zip_path.parent}:{out}",
+            "BLENDER_GUI_BIND": ":".join(filter(None, shown)),
             "BLENDER_GUI_OUT": str(out),
             "BLENDER_GUI_TIMEOUT": str(int(timeout)),
         }

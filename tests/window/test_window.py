@@ -12,7 +12,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import launch
 
-pytestmark = pytest.mark.skipif(bool(launch.missing()), reason=launch.missing() or "-")
+pytestmark = [
+    pytest.mark.window,
+    pytest.mark.skipif(bool(launch.missing()), reason=launch.missing() or "-"),
+]
 
 
 @pytest.fixture(scope="session")
