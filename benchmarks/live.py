@@ -25,8 +25,10 @@ import numpy as np
 from neural_network.core.rotations import quaternion_from_axis_angle
 from neural_network.live import protocol as p
 from neural_network.live.axes import ARMATURE
-from neural_network.live.channels import encode_inputs, legs_forward, legs_layout
+from neural_network.live.channels import encode_inputs
 from neural_network.live.client import Client
+from neural_network.live.layouts import legs_layout
+from neural_network.live.leg_reach import legs_forward
 from neural_network.live.server import Server
 
 ROOT = Path(__file__).resolve().parent.parent

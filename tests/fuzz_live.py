@@ -18,27 +18,28 @@ import numpy as np
 
 from neural_network.live import protocol as p
 from neural_network.live.axes import ARMATURE
-from neural_network.live.body import Body
-from neural_network.live.channels import legs_layout, positions_layout
+from neural_network.live.body import ServedBody
+from neural_network.live.handshake import layout_fields
+from neural_network.live.layouts import legs_layout, positions_layout
 from neural_network.live.server import Server
 from neural_network.live.trainee import Settings
 
 TOKEN = "a token of many letters"
 LEGS = {"rig": "hero", "bones": ["Pelvis"], "axes": list(ARMATURE), "layout": "legs", "watch": True}
-FREE = {"rig": "free", "axes": list(ARMATURE), **p.describe(positions_layout("Pelvis", ["Foot"], ["Knee", "Calf"]))}
+FREE = {"rig": "free", "axes": list(ARMATURE), **layout_fields(positions_layout("Pelvis", ["Foot"], ["Knee", "Calf"]))}
 
 
 def row() -> np.ndarray:
     """A frame of the legs layout at rest, inputs and outputs."""
     rest = {"rotation": [1.0, 0, 0, 0], "direction": [0, 0, 1.0], "position": [0, 0, 0.3], "number": [1.0]}
-    shape = legs_layout()
-    return np.concatenate([rest[c.kind] for c in shape.inputs + shape.outputs])
+    layout = legs_layout()
+    return np.concatenate([rest[c.kind] for c in layout.inputs + layout.outputs])
 
 
 def fuzz(mutated: int, truncated: int, seed: int = 0) -> dict[str, float]:
     """Send that many mutated and truncated messages; the figures. An exception of the server is an exception here."""
     rng = np.random.default_rng(seed)
-    body = Body(("Hips",), (-1,), np.zeros((1, 3)), (0,), lambda *_: (np.zeros(3), np.eye(4)[:1], np.zeros(1)))
+    body = ServedBody(("Hips",), (-1,), np.zeros((1, 3)), (0,), lambda *_: (np.zeros(3), np.eye(4)[:1], np.zeros(1)))
     settings = Settings(hidden=(16,), batch=16)
     servers = [Server(port=0, body=body, settings=settings), Server(port=0, body=body, settings=settings, token=TOKEN)]
     hellos = [p.pack_json(p.HANDSHAKE, hello) for hello in (LEGS, FREE)]

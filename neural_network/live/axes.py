@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Axes and handedness: what an engine calls right, up and forward, and the way from there to armature space and back.
+"""Axes and handedness: an engine's right, up and forward axes, and conversion to core axes and back.
 
-Armature space is the project's own: right-handed, Z up, the character facing -Y, so that its right is -X.
+Core axes are the project's own: right-handed, Z up, the character facing -Y, so its right is -X.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 ARMATURE = ("-X", "+Z", "-Y")
-"""(right, up, forward) of the character in the project's own space."""
+"""(right, up, forward) of the character in core axes, which a character facing -Y in Blender has."""
 UNITY = ("+X", "+Y", "+Z")
 """Unity, VRM and the VMC protocol: left-handed, Y up, the character facing +Z."""
 GODOT = ("-X", "+Y", "+Z")
@@ -19,10 +19,10 @@ GODOT = ("-X", "+Y", "+Z")
 
 
 def axes_matrix(axes: Sequence[str]) -> np.ndarray:
-    """Matrix (3, 3) that takes vectors of a space with these ``axes`` = (right, up, forward) to armature space.
+    """Matrix (3, 3) that converts vectors of a space with these ``axes`` = (right, up, forward) to core axes.
 
     Each axis is a sign and a letter, as in ``("+X", "+Y", "+Z")``. The determinant is -1 for left-handed spaces.
-    Raises ValueError where the three are not three different axes.
+    Raises ValueError unless they are three different axes.
     """
     if len(axes) != 3 or any(len(a) != 2 or a[0] not in "+-" or a[1] not in "XYZ" for a in axes):
         raise ValueError(f"axes: expected right, up and forward like '+X', '+Y', '-Z', got {list(axes)!r}")
@@ -33,13 +33,13 @@ def axes_matrix(axes: Sequence[str]) -> np.ndarray:
 
 
 def convert_vectors(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Positions or directions (..., 3) through a signed permutation ``matrix`` (3, 3); its transpose goes back."""
+    """Positions or directions (..., 3) converted by a signed permutation ``matrix`` (3, 3); its transpose converts back."""
     out: np.ndarray = vectors @ matrix.T
     return out
 
 
 def convert_quaternions(matrix: np.ndarray, quaternions: np.ndarray) -> np.ndarray:
-    """Quaternions (..., 4) (w, x, y, z) through a signed permutation ``matrix`` (3, 3); its transpose goes back.
+    """Quaternions (..., 4) (w, x, y, z) converted by a signed permutation ``matrix`` (3, 3); its transpose converts back.
 
     R becomes M R M^T. A rotation axis is an axial vector: where M mirrors (determinant -1), it changes sign once more.
     """

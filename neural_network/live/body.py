@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The body on the wire: one skeleton in core axes and its solver, as the server and VMC show it to others.
+"""The body that clients see and solve: one skeleton in core axes and, where weights fit it, its solver.
 
-On the wire a rotation is relative to the parent and to the T-pose, in axes that all look along the world's: it says
-nothing of how a rig rolls its bones, and 1, 0, 0, 0 everywhere is the T-pose.
+On the wire a rotation is relative to the parent and to the T-pose, in axes parallel to the world's. It does not depend on
+how a rig rolls its bones, and 1, 0, 0, 0 everywhere is the T-pose.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from ..ik.solver import Solver
 
 
 @dataclass(frozen=True)
-class Body:
-    """The character that is solved and shown, in core axes (left +X, facing -Y, up +Z), at rest in its T-pose."""
+class ServedBody:
+    """The character that clients see, in core axes (left +X, facing -Y, up +Z), at rest in its T-pose."""
 
     names: tuple[str, ...]
     parents: tuple[int, ...]
     offsets: np.ndarray
-    """(J, 3) head of each bone relative to its parent's [m]; the root's is its place."""
+    """(J, 3) head of each bone relative to its parent's [m]; the root's own position."""
     effectors: tuple[int, ...] = ()
     solve: Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]] | None = None
     """``solve(positions (E, 3), rotations (E, 4), weights (E), root_pos (3), root_rot (4))`` -> root_pos (3), rotations
-    (J, 4), each relative to the parent, and errors (E) [m]. Rotations of effectors are relative to the T-pose."""
+    (J, 4) relative to the parents, and errors (E) [m]. Rotations of effectors are relative to the T-pose."""
 
 
-def body_of(skeleton: Skeleton) -> Body:
-    """A skeleton as it is shown, without a solver."""
+def served_body(skeleton: Skeleton) -> ServedBody:
+    """A skeleton for clients to see, without a solver."""
     offsets = skeleton.offsets.copy()
     offsets[skeleton.parents < 0] = skeleton.rest_core[skeleton.parents < 0, :3, 3]
-    return Body(skeleton.names, tuple(int(p) for p in skeleton.parents), offsets, tuple(skeleton.effectors))
+    return ServedBody(skeleton.names, tuple(int(p) for p in skeleton.parents), offsets, tuple(skeleton.effectors))
 
 
-def solving_body(solver: Solver) -> Body:
-    """A skeleton that is shown and solved."""
+def solving_body(solver: Solver) -> ServedBody:
+    """A skeleton for clients to see and solve."""
     rig = solver.skeleton
     bones = list(rig.effectors)
     rest = rig.rest_arm[bones, :3, :3]
@@ -64,11 +64,14 @@ def solving_body(solver: Solver) -> Body:
             weights=weights,
         )
         found = solver.solve(goals)
-        return *shown(rig, found.rotations, found.root_pos), found.error
+        return *wire_pose(rig, found.rotations, found.root_pos), found.error
 
-    return replace(body_of(rig), solve=solve)
+    return replace(served_body(rig), solve=solve)
 
 
-def shown(skeleton: Skeleton, rot_local: np.ndarray, root_pos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A pose (J, 3) [rad] with its root head (3) [m, armature] as ``Server.publish`` and VMC take it, in core axes."""
+def wire_pose(skeleton: Skeleton, rot_local: np.ndarray, root_pos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A pose (..., J, 3) [rad] with its root's head (..., 3) [m, armature] as the wire has it, in core axes.
+
+    Returns the root's head (..., 3) [m] and rotations (..., J, 4) relative to the parents and the T-pose.
+    """
     return np.asarray(root_pos) @ skeleton.axes.T, quaternion_from_axis_angle(skeleton.to_core(rot_local))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A client in a hundred lines: what an engine needs to speak with the server, and an example to write others from.
+"""A small client: what an engine needs to talk to the server, and an example for clients in other languages.
 
-Nothing blocks but ``wait``: call ``poll`` once a frame. ``docs/protocol.md`` tells what the messages mean.
+Only ``wait`` blocks: call ``poll`` once a frame. ``docs/protocol.md`` describes the messages.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _LIMITS = dict.fromkeys((HANDSHAKE, TRAIN, PREDICT, SOLVE, CONTROL, PING, AUTH, 
 
 
 class Client:
-    """Connects at once and sends the handshake ``hello``; ``answer`` holds the server's reply once it has come.
+    """Connects at once and sends the handshake ``hello``; ``answer`` holds the server's reply once it has arrived.
 
-    Raises OSError where nobody listens, ValueError from ``poll`` where the server does not know the token either.
+    Raises OSError where no server listens; ``poll`` raises ValueError where the server does not know the token.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class Client:
         return self._numbers(TRAIN, row)
 
     def predict(self, row: np.ndarray, *, exact: bool = False) -> int:
-        """Ask for the outputs that belong to the inputs ``row``; the answer carries the returned sequence number."""
+        """Request the outputs for the inputs ``row``; the answer carries the returned sequence number."""
         return self._numbers(PREDICT, row, EXACT if exact else 0)
 
     def solve(self, row: np.ndarray) -> int:
-        """Ask for a full-body pose: position, quaternion, weight of each effector; position, quaternion of the root."""
+        """Request a full-body pose: position, quaternion, weight of each effector; position, quaternion of the root."""
         return self._numbers(SOLVE, row)
 
     def control(self, code: int) -> None:
@@ -76,17 +76,17 @@ class Client:
         self._later += pack(CONTROL, bytes([code]))
 
     def ping(self) -> None:
-        """Ask for an echo."""
+        """Request an echo."""
         self._later += pack(PING, time=time.perf_counter())
 
     def poll(self) -> list[Message]:
-        """Send what waits, and return what has come, in order. Raises OSError once the connection is lost."""
+        """Send queued messages and return those received, in order. Raises OSError once the connection is lost."""
         ended = False
         with contextlib.suppress(BlockingIOError):
             data = self.socket.recv(65536)
             ended = not data
             self._inbox += data
-        out = self._unread + [m for m in messages(self._inbox, _LIMITS) if not self._meet(m)]
+        out = self._unread + [m for m in messages(self._inbox, _LIMITS) if not self._open(m)]
         self._unread = []
         if ended and not out:
             raise ConnectionResetError("the server closed the connection")
@@ -99,15 +99,15 @@ class Client:
         return out
 
     def wait(self, kind: int, seconds: float = 5.0) -> Message:
-        """Poll until a message of this type has come; what came after it is left for the next ``poll``.
+        """Poll until a message of this type arrives; later ones are left for the next ``poll``.
 
         Raises TimeoutError after ``seconds``, ValueError for an error message.
         """
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
-            for i, message in enumerate(came := self.poll()):
+            for i, message in enumerate(received := self.poll()):
                 if message.type in (kind, ERROR):
-                    self._unread = came[i + 1 :]
+                    self._unread = received[i + 1 :]
                 if message.type == kind:
                     return message
                 if message.type == ERROR:
@@ -116,7 +116,7 @@ class Client:
         raise TimeoutError(f"expected a message of type {kind} within {seconds:g} s")
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.socket.close()
 
     def _numbers(self, kind: int, row: np.ndarray, flags: int = 0) -> int:
@@ -124,8 +124,8 @@ class Client:
         self._later += pack_numbers(kind, row, flags=flags, sequence=self._sequence, time=time.perf_counter())
         return self._sequence
 
-    def _meet(self, message: Message) -> bool:
-        """The opening: token where one is asked for, then the handshake."""
+    def _open(self, message: Message) -> bool:
+        """The opening: the token where the server requires one, then the handshake. True where the message was part of it."""
         if message.type == HANDSHAKE:
             self.answer = read_json(message.payload)
             return False

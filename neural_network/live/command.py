@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The faces of ``serve`` and ``live`` on the command line. They say; whoever calls them prints."""
+"""The ``serve`` and ``live`` commands. They pass lines to ``say``; the caller prints them."""
 
 from __future__ import annotations
 
@@ -14,49 +14,46 @@ from pathlib import Path
 from typing import Any
 
 from ..formats import bvh
-from .body import Body, solving_body
-from .replay import TASKS, Motion, motion_from_clip, replay
+from .body import ServedBody, solving_body
+from .replay import replay
 from .server import PORT, Server, is_loopback
+from .tasks import TASKS, LegMotion, motion_from_clip
 from .trainee import STATES, Settings
 
 TOKEN = "NIK_TOKEN"
-"""Environment variable that holds the token: unlike an argument, other users of the computer cannot see it."""
+"""Environment variable that holds the token: unlike an argument, it is hidden from other users of the computer."""
 
 Say = Callable[[str], None]
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
-    """Add ``serve`` and ``live`` to the command line; lines of output go to ``say``."""
+    """Add the commands ``serve`` and ``live``; their output goes to ``say``."""
     parser = commands.add_parser(
         "serve",
-        help="a server that learns from a moving rig and drives it, and solves poses for games",
-        description="Listen for rigs that stream their motion, learn from them, and answer with predicted bones and with "
-        "solved poses. Ctrl-C saves and ends. docs/protocol.md says how to speak with it.",
+        help="run a server that learns a rig while it moves, drives it, and solves poses for games",
+        description="Listen for rigs that stream their motion, learn from them, and answer with predicted bones and solved "
+        "poses. Ctrl-C saves and exits. docs/protocol.md describes the protocol.",
     )
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen at; beyond this computer a token is needed"
+        "--host", default="127.0.0.1", help="address to listen on; other than this computer requires a token"
     )
-    parser.add_argument("--port", type=int, default=PORT, help="0 takes any free one (%(default)s)")
+    parser.add_argument("--port", type=int, default=PORT, help="0 uses any free port (%(default)s)")
     parser.add_argument(
         "--token",
-        help=f"what clients must know; 'new' makes one. Better in the environment as {TOKEN}: arguments can be seen",
+        help=f"token that clients must know; 'new' creates one. Safer in the environment variable {TOKEN}",
     )
-    parser.add_argument(
-        "--folder", type=Path, default=Path("live_weights"), help="where weights are kept (%(default)s)"
-    )
-    parser.add_argument(
-        "--weights", type=Path, metavar="BEST.npy", help="a trained network, to solve whole bodies with"
-    )
+    parser.add_argument("--folder", type=Path, default=Path("live_weights"), help="folder for weights (%(default)s)")
+    parser.add_argument("--weights", type=Path, metavar="BEST.npy", help="trained network for full-body solves")
     parser.add_argument("--threshold", type=float, help="error [m or rad] below which a rig may drive (%(default)s)")
-    parser.add_argument("--seconds", type=float, help="end after this time (never)")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--seconds", type=float, help="exit after this time (never)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.set_defaults(run=lambda args: run_serve(args, say), threshold=Settings().threshold)
 
     parser = commands.add_parser(
         "live",
-        help="what live learning makes of recorded clips",
-        description="Play recorded clips as if they were streamed, learn from them frame by frame, and judge on whole clips "
-        "that were held out, beside what needs no learning.",
+        help="evaluate live learning on recorded clips",
+        description="Stream recorded clips, learn from them frame by frame, and evaluate on whole clips that were held out, "
+        "compared with baselines that need no training.",
     )
     parser.add_argument(
         "--replay", nargs="+", type=Path, required=True, metavar="FILE.bvh", help="clips of one character"
@@ -67,29 +64,29 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
         type=Path,
         default=[],
         metavar="FILE.bvh",
-        help="clips to judge on; without names every fourth of those to replay",
+        help="clips to evaluate on (every fourth clip of --replay)",
     )
-    parser.add_argument("--task", nargs="+", choices=TASKS, default=list(TASKS), help="what to learn (%(default)s)")
-    parser.add_argument("--skip", type=int, default=0, metavar="N", help="leave out each clip's first N frames (0)")
-    parser.add_argument("--unit", type=float, metavar="M", help="metres in one file unit (found)")
-    parser.add_argument("--up", choices=("Y", "Z"), help="the axis that points up (found)")
+    parser.add_argument("--task", nargs="+", choices=TASKS, default=list(TASKS), help="tasks to learn (%(default)s)")
+    parser.add_argument("--skip", type=int, default=0, metavar="N", help="skip each clip's first N frames (0)")
+    parser.add_argument("--unit", type=float, metavar="M", help="metres in one file unit (detected)")
+    parser.add_argument("--up", choices=("Y", "Z"), help="the axis that points up (detected)")
     parser.add_argument("--live-frames", type=int, default=800, metavar="N", help="report after N frames (%(default)s)")
-    parser.add_argument("--frame-ms", type=float, default=2.0, metavar="MS", help="work a frame (%(default)s)")
+    parser.add_argument("--frame-ms", type=float, default=2.0, metavar="MS", help="work per frame (%(default)s)")
     parser.add_argument(
-        "--idle-ms", type=float, default=5.0, metavar="MS", help="replay between later frames (%(default)s)"
+        "--idle-ms", type=float, default=5.0, metavar="MS", help="training between later frames (%(default)s)"
     )
-    parser.add_argument("--no-rotations", action="store_true", help="knee, calf: from where the feet are alone")
+    parser.add_argument("--no-rotations", action="store_true", help="knee, calf: use the feet's positions only")
     parser.add_argument(
-        "--no-limbs", action="store_true", help="knee: learn the place itself, not the angle on its circle"
+        "--no-limbs", action="store_true", help="knee: learn the position itself, not the angle on its circle"
     )
-    parser.add_argument("--cpu-time", action="store_true", help="count the processor's time only, on a busy computer")
+    parser.add_argument("--cpu-time", action="store_true", help="measure processor time only, for a busy computer")
     parser.add_argument("--seed", type=int, default=0, help="(%(default)s)")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.set_defaults(run=lambda args: run_live(args, say))
 
 
 def run_serve(args: argparse.Namespace, say: Say) -> int:
-    """Serve until Ctrl-C or ``--seconds``; returns 0. ValueError, OSError for what cannot be served."""
+    """Serve until Ctrl-C or ``--seconds``; returns 0. Raises ValueError and OSError for wrong settings and a taken port."""
     token = args.token or os.environ.get(TOKEN) or None
     if args.token == "new":
         token = secrets.token_urlsafe(24)
@@ -98,11 +95,11 @@ def run_serve(args: argparse.Namespace, say: Say) -> int:
         raise ValueError(f"--threshold: expected a positive number, got {args.threshold:g}")
     settings = Settings(threshold=args.threshold)
     server = Server(args.host, args.port, token=token, folder=args.folder, settings=settings, body=body)
-    where = "this computer only" if is_loopback(args.host) else "everyone who reaches this address and knows the token"
+    where = "this computer only" if is_loopback(args.host) else "any computer that knows the token"
     if args.json:
         say(json.dumps({"event": "listening", "host": args.host, "port": server.port, "token": token is not None}))
     else:
-        say(f"listening at {args.host}:{server.port} for {where}; weights in {args.folder}; Ctrl-C saves and ends")
+        say(f"listening at {args.host}:{server.port} for {where}; weights in {args.folder}; Ctrl-C saves and exits")
         if args.token == "new":
             say(f"token: {token}")
         if body is not None:
@@ -139,12 +136,12 @@ def _serve(server: Server, args: argparse.Namespace, say: Say) -> None:
 def _line(server: Server, rates: list[float], as_json: bool) -> str:
     rigs = [(rig.name, rig.trainee.status()) for rig in server.rigs.values()]
     if as_json:
-        told = [
+        states = [
             {"rig": n, "state": STATES[s.state], "paused": s.paused, "error": s.usual, "frames": s.frames}
             for n, s in rigs
         ]
         rate = dict(zip(("frames", "predictions", "solves"), rates, strict=True))
-        return json.dumps({"event": "second", "clients": server.clients(), **rate, "rigs": told})
+        return json.dumps({"event": "second", "clients": server.clients(), **rate, "rigs": states})
     parts = [f"{n}: {STATES[s.state]}{' (paused)' * s.paused}, error {s.usual:.4f}, {s.frames} frames" for n, s in rigs]
     rate_text = f"{rates[0]:.0f} frames/s, {rates[1]:.0f} predictions/s, {rates[2]:.0f} solves/s"
     return "; ".join([f"{server.clients()} clients, {rate_text}", *parts])
@@ -157,24 +154,24 @@ def _say_event(kind: str, client: int, text: str, as_json: bool, say: Say) -> No
         say(f"{kind}{f', client {client}' if client else ''}: {text}")
 
 
-def _body(path: Path) -> Body:
+def _body(path: Path) -> ServedBody:
     from ..ik.solver import Solver
 
     return solving_body(Solver.load(path))
 
 
 def run_live(args: argparse.Namespace, say: Say) -> int:
-    """Replay and judge; returns 0. ValueError, OSError for what cannot be read."""
+    """Replay and evaluate; returns 0. Raises ValueError and OSError for clips that cannot be read."""
     learn = [p for p in args.replay if p not in args.holdout]
     hold = list(args.holdout)
     if not hold:
         hold = learn[3::4] or learn[-1:]
         learn = [p for p in learn if p not in hold]
     if not learn:
-        raise ValueError("live: expected clips to learn from beside those held out; give at least two files")
+        raise ValueError("live: expected clips to learn from besides those held out; give at least two files")
     clips, tests = ([_motion(p, args) for p in paths] for paths in (learn, hold))
     if not args.json:
-        say(f"learning from {len(clips)} clips, judged on {len(tests)} held out: {', '.join(m.name for m in tests)}")
+        say(f"learning from {len(clips)} clips, evaluated on {len(tests)} held out: {', '.join(m.name for m in tests)}")
     for task in args.task:
         for report in replay(
             task,
@@ -193,13 +190,13 @@ def run_live(args: argparse.Namespace, say: Say) -> int:
     return 0
 
 
-def _motion(path: Path, args: argparse.Namespace) -> Motion:
+def _motion(path: Path, args: argparse.Namespace) -> LegMotion:
     return motion_from_clip(bvh.read(path, up_axis=args.up, unit=args.unit), args.skip)
 
 
 _ABOUT = {
     "knee": "knees in the pelvis' space from the feet",
-    "calf": "calves in their thighs' space from the feet: a constant, the thigh's length, which a constant predicts exactly",
+    "calf": "calves in their thighs' space from the feet: the thigh's length, which a constant predicts exactly",
     "legs": "63 -> 24: six rotations from the previous pose and the feet's targets",
 }
 
@@ -215,7 +212,7 @@ def _lines(task: str, report: dict[str, Any]) -> list[str]:
         figures = {k.removeprefix(prefix): v for k, v in report.items() if k.startswith(prefix)}
         if figures:
             lines.append(f"  {name:28}{_figures(figures)}")
-    cost = f"{report['ms_a_frame_mean']:.2f} ms a frame (p99 {report['ms_a_frame_p99']:.2f}; of the processor "
+    cost = f"{report['ms_a_frame_mean']:.2f} ms per frame (p99 {report['ms_a_frame_p99']:.2f}; processor time "
     cost += f"{report['cpu_ms_a_frame_mean']:.2f}), {report['steps']} steps"
     return [*lines, f"  {'':28}{cost}, {report['seconds']:.1f} s, {report['state']}"]
 

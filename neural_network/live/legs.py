@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A skeleton's own legs as the layout ``legs`` knows them: poses into rows to learn from, answers back into poses.
+"""A skeleton's own legs in the legs layout: poses to rows to learn from, and answers back to poses.
 
-All in core axes (left +X, facing -Y, up +Z) with rotations since the T-pose, as ``body.shown`` gives them, so that
-neither rolls nor rest poses nor facings of a rig can be seen in a row.
+Everything is in core axes (left +X, facing -Y, up +Z) with rotations relative to the T-pose, as ``body.wire_pose`` returns
+them, so rows do not depend on a rig's rolls, rest pose or facing.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from ..core.rotations import matrix_from_quaternion, quaternion_conjugate, quaternion_multiply
+from ..core import forward_kinematics
+from ..core import quick_rotations as quick
 from ..core.skeleton import Skeleton
-from .body import shown
-from .channels import LEG_BONES, SIDES
-from .replay import Motion
+from .body import wire_pose
+from .layouts import LEG_BONES, SIDES
+from .tasks import LegMotion
 
 AXES = ("-X", "+Z", "-Y")
-"""Core axes in the words of a handshake: right, up and forward of the character."""
+"""Core axes as a handshake names them: right, up and forward of the character."""
+_NAMES = tuple(side + bone for side in SIDES for bone in LEG_BONES)
 
 
 def leg_bones(skeleton: Skeleton) -> tuple[int, ...]:
-    """The bones of the layout: left thigh, calf, foot, right thigh, calf, foot. Raises ValueError for a rig without two legs."""
+    """The layout's bones: left thigh, calf, foot, right thigh, calf, foot. Raises ValueError for a rig without two legs."""
     if len(skeleton.feet) != 2:
         raise ValueError(f"legs: expected a skeleton with two feet, got {len(skeleton.feet)}")
     sides = sorted(range(2), key=lambda i: -float(skeleton.rest_core[skeleton.feet[i], 0, 3]))  # left is +X
@@ -30,82 +32,77 @@ def leg_bones(skeleton: Skeleton) -> tuple[int, ...]:
 
 
 def handshake(name: str, skeleton: Skeleton) -> dict[str, Any]:
-    """What a client would say to teach this rig's legs; its fingerprint names the weights, whoever taught them."""
+    """The handshake with which a client would teach this rig's legs; its fingerprint names the weights."""
     bones = [skeleton.names[0], *(skeleton.names[b] for b in leg_bones(skeleton))]
     return {"rig": name[:63], "bones": [bone[:63] for bone in bones], "axes": list(AXES), "layout": "legs"}
 
 
-def placed(skeleton: Skeleton, rotations: np.ndarray, root_pos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def skeleton_pose(skeleton: Skeleton, rotations: np.ndarray, root_pos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Heads (..., J, 3) [m] and orientations (..., J, 4) in the world, of rotations (..., J, 4) relative to the parents."""
-    turn, place = np.array(rotations, np.float64), np.empty((*rotations.shape[:-1], 3))
-    for j, p in enumerate(skeleton.parents.tolist()):
-        if p < 0:
-            place[..., j, :] = root_pos
-            continue
-        turn[..., j, :] = quaternion_multiply(turn[..., p, :], turn[..., j, :])
-        place[..., j, :] = place[..., p, :] + _turned(turn[..., p, :], skeleton.offsets[j])
-    return place, turn
+    turned, heads = forward_kinematics.walk_quaternions(skeleton.parents, rotations, skeleton.offsets, root_pos)
+    return heads, turned
 
 
-def motion_of(name: str, skeleton: Skeleton, rot_local: np.ndarray, root_pos: np.ndarray, fps: float) -> Motion:
-    """A clip of poses (F, J, 3) [rad] with root heads (F, 3) [m, armature] as ``replay.task_rows`` takes it."""
-    root, turns = shown(skeleton, rot_local, root_pos)
-    place, turn = placed(skeleton, turns, root)
+def leg_motion(name: str, skeleton: Skeleton, rot_local: np.ndarray, root_pos: np.ndarray, fps: float) -> LegMotion:
+    """A clip of poses (F, J, 3) [rad] with root heads (F, 3) [m, armature] as ``tasks.task_rows`` takes it."""
+    root, turns = wire_pose(skeleton, rot_local, root_pos)
+    heads, turned = skeleton_pose(skeleton, turns, root)
     found = dict(zip(("Pelvis", *_NAMES), (0, *leg_bones(skeleton)), strict=True))
     rest = skeleton.rest_core[:, :3, 3] - skeleton.rest_core[0, :3, 3]
-    return Motion(
+    return LegMotion(
         name,
-        {bone: place[:, j] for bone, j in found.items()},
-        {bone: turn[:, j] for bone, j in found.items()},
+        {bone: heads[:, j] for bone, j in found.items()},
+        {bone: turned[:, j] for bone, j in found.items()},
         {bone: rest[j] for bone, j in found.items()},
         (0.0, 0.0, 1.0),
         float(fps),
     )
 
 
-def leg_turns(skeleton: Skeleton, turn: np.ndarray) -> np.ndarray:
-    """(6, 4) rotations of the leg bones relative to pelvis, thigh, calf, of a pose's orientations (J, 4) in the world."""
-    bones = leg_bones(skeleton)
-    above = [0, bones[0], bones[1], 0, bones[3], bones[4]]
-    out: np.ndarray = quaternion_multiply(quaternion_conjugate(turn[above]), turn[list(bones)])
-    return out
+def leg_turns(skeleton: Skeleton, turned: np.ndarray) -> np.ndarray:
+    """(6, 4) leg rotations relative to pelvis, thigh and calf, from a pose's orientations (J, 4) in the world."""
+    bones, above = _chains(skeleton)
+    return quick.quaternion_multiply(turned[above] * quick.CONJUGATE, turned[bones])
 
 
 def leg_row(
     skeleton: Skeleton,
-    place: np.ndarray,
-    turn: np.ndarray,
+    heads: np.ndarray,
+    turned: np.ndarray,
     previous: np.ndarray,
     targets: np.ndarray,
     normals: np.ndarray,
     hits: np.ndarray,
 ) -> np.ndarray:
-    """The 63 inputs of a pose: heads (J, 3) and orientations (J, 4) in the world, the legs one frame ago (6, 4), and per
-    foot the target of its head (2, 3), the normal under its sole (2, 3) and whether there is ground (2)."""
-    bones = leg_bones(skeleton)
-    above = [0, bones[0], bones[1], 0, bones[3], bones[4]]
-    offsets = _turned(quaternion_conjugate(turn[above]), place[list(bones)] - place[above])
+    """The 63 wire inputs of a pose.
+
+    ``heads`` (J, 3) [m] and ``turned`` (J, 4) in the world, ``previous`` (6, 4) the legs one frame ago, and for each foot
+    ``targets`` (2, 3) of its head [m], ``normals`` (2, 3) under its sole, and ``hits`` (2), 1 where there is ground.
+    """
+    bones, above = _chains(skeleton)
+    offsets = quick.quaternion_rotate(turned[above] * quick.CONJUGATE, heads[bones] - heads[above])
     legs = np.concatenate([offsets, previous], axis=1).ravel()
     feet = np.concatenate([targets, normals, np.asarray(hits, np.float64)[:, None]], axis=1).ravel()
-    return np.concatenate([place[0], turn[0], legs, feet])
+    return np.concatenate([heads[0], turned[0], legs, feet])
 
 
-def with_legs(skeleton: Skeleton, rotations: np.ndarray, turn: np.ndarray, legs: np.ndarray) -> np.ndarray:
-    """``rotations`` (J, 4) relative to the parents with the legs as answered (6, 4); ``turn`` (J, 4) as ``placed`` gave it."""
+def with_legs(skeleton: Skeleton, rotations: np.ndarray, turned: np.ndarray, legs: np.ndarray) -> np.ndarray:
+    """``rotations`` (J, 4) relative to the parents with the legs replaced by an answer (6, 4).
+
+    ``turned`` (J, 4): the orientations of ``rotations`` in the world, from ``skeleton_pose``.
+    """
     out = np.array(rotations, np.float64)
-    above = frame = turn[0]
+    above = frame = turned[0]
     for at, bone in enumerate(leg_bones(skeleton)):
-        if at % 3 == 0:  # a thigh need not hang on the root itself
-            above, frame = turn[0], turn[int(skeleton.parents[bone])]
-        world = quaternion_multiply(above, legs[at])
-        out[bone] = quaternion_multiply(quaternion_conjugate(frame), world)
+        if at % 3 == 0:  # a thigh's parent need not be the root itself
+            above, frame = turned[0], turned[int(skeleton.parents[bone])]
+        world = quick.quaternion_multiply(above, legs[at])
+        out[bone] = quick.quaternion_multiply(frame * quick.CONJUGATE, world)
         above = frame = world
     return out
 
 
-_NAMES = tuple(side + bone for side in SIDES for bone in LEG_BONES)
-
-
-def _turned(quaternion: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    out: np.ndarray = (matrix_from_quaternion(quaternion) @ np.asarray(vector)[..., None])[..., 0]
-    return out
+def _chains(skeleton: Skeleton) -> tuple[list[int], list[int]]:
+    """The six leg bones, and for each the bone that its row is relative to."""
+    bones = list(leg_bones(skeleton))
+    return bones, [0, bones[0], bones[1], 0, bones[3], bones[4]]

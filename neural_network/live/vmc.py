@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Poses as VMC, out and in: OSC messages over UDP, as Unity, Unreal, Godot and avatar programs already speak.
+"""Poses sent and received as VMC: OSC messages over UDP, which Unity, Unreal, Godot and avatar programs understand.
 
 Sources: the VMC protocol's specification ("Virtual Motion Capture Protocol", versions 2.0 to 2.8) for addresses and
-arguments, the OSC 1.0 specification for the bytes. A bone's rotation is relative to its parent in a T-pose whose axes all
-look along the world's; space is Unity's: left-handed, Y up, facing +Z, metres, quaternions (x, y, z, w).
+arguments, the OSC 1.0 specification for the bytes. A bone's rotation is relative to its parent in a T-pose whose axes are
+all parallel to the world's. The space is Unity's: left-handed, Y up, facing +Z, metres, quaternions (x, y, z, w).
 
 Rotations here are (J, 4) quaternions (w, x, y, z) relative to the parent and to the T-pose, in core axes (left +X, facing
--Y, up +Z): what ``Skeleton.to_core`` gives. Only bones with a name in ``HUMANOID`` travel; what a bone between them turns
-is added to its child, so that every bone that travels looks the right way.
+-Y, up +Z), as ``body.wire_pose`` returns them. Only bones with a name in ``HUMANOID`` are sent; the rotation of a bone
+between them is added to its child, so that every bone that is sent has the right orientation.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ..core.rotations import matrix_from_quaternion, quaternion_conjugate, quate
 from .axes import UNITY, axes_matrix, convert_quaternions, convert_vectors
 
 PORT_OUT = 39539
-"""Where programs that show a pose listen by custom."""
+"""The port on which programs that receive VMC usually listen."""
 MOST_PACKET = 1400
-"""Bytes of a packet that we send: one Ethernet frame, so that nothing is cut on the way."""
+"""Bytes of a packet to send: within one Ethernet frame, so that packets are not fragmented."""
 MOST_READ = 65536
 MOST_MESSAGES = 512
 """Messages read from one packet."""
@@ -52,6 +52,7 @@ HUMANOID: dict[str, str] = {
 """Bone of the reference rig -> its name in VMC (Unity's HumanBodyBones)."""
 
 OscValue = int | float | str
+IDENTITY = (1.0, 0.0, 0.0, 0.0)
 
 
 def osc_message(address: str, *values: OscValue) -> bytes:
@@ -70,14 +71,14 @@ def osc_message(address: str, *values: OscValue) -> bytes:
 
 
 def osc_bundle(parts: Sequence[bytes]) -> bytes:
-    """Messages in one bundle, to be acted on at once."""
+    """Messages in one bundle, to be processed at once."""
     return b"#bundle\0" + struct.pack(">Q", 1) + b"".join(struct.pack(">i", len(part)) + part for part in parts)
 
 
 def osc_read(packet: bytes) -> list[tuple[str, tuple[OscValue, ...]]]:
-    """All messages of a packet, bundles within bundles too (four deep), at most ``MOST_MESSAGES``.
+    """All messages of a packet, at most ``MOST_MESSAGES``; bundles may be nested four deep.
 
-    Raises ValueError for bytes that are not OSC. Arguments of kinds that VMC does not use end a message's list.
+    Raises ValueError for bytes that are not OSC. An argument of a type that VMC does not use ends its message's list.
     """
     out: list[tuple[str, tuple[OscValue, ...]]] = []
     _read_packet(packet, out, 0)
@@ -99,16 +100,16 @@ def vmc_messages(
     (J, 4), all in core axes; ``time`` [s].
     """
     matrix = axes_matrix(UNITY).T
-    whole = tree.quaternion_products(parents, np.asarray(rotations, np.float64))
-    heads = tree.sums(parents, offsets)
+    turned = tree.quaternion_products(parents, np.asarray(rotations, np.float64))
+    rest = tree.sums(parents, offsets)
     out = [osc_message("/VMC/Ext/OK", 1), osc_message("/VMC/Ext/T", float(time))]
     out.append(osc_message("/VMC/Ext/Root/Pos", "root", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0))
-    for j, parent in _travelling(names, parents, humanoid):
-        turn = whole[j] if parent < 0 else quaternion_multiply(quaternion_conjugate(whole[parent]), whole[j])
-        # from the nearest ancestor that travels, at rest: an avatar has its own proportions and reads the hips only
-        place = np.asarray(root_pos) if parent < 0 else heads[j] - heads[parent]
+    for j, parent in _sent_bones(names, parents, humanoid):
+        turn = turned[j] if parent < 0 else quaternion_multiply(quaternion_conjugate(turned[parent]), turned[j])
+        # relative to the nearest ancestor that is sent, at rest: an avatar has its own proportions and reads the hips only
+        position = np.asarray(root_pos) if parent < 0 else rest[j] - rest[parent]
         w, x, y, z = (float(v) for v in convert_quaternions(matrix, turn))
-        a, b, c = (float(v) for v in convert_vectors(matrix, place))
+        a, b, c = (float(v) for v in convert_vectors(matrix, position))
         out.append(osc_message("/VMC/Ext/Bone/Pos", humanoid[names[j]], a, b, c, x, y, z, w))
     return out
 
@@ -132,7 +133,7 @@ def read_bones(
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Bone/Pos messages as VMC name -> (position (3) [m], rotation (4)), in core axes, relative to the parent.
 
-    ``Root/Pos`` comes under the name ``root``. What is not finite, not of unit length or beyond 1 km is left out.
+    ``Root/Pos`` is returned as ``root``. Values that are not finite, not of unit length or beyond 1 km are skipped.
     """
     matrix = axes_matrix(UNITY)
     out: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -158,27 +159,27 @@ def pose_from_bones(
     parents: Sequence[int],
     humanoid: Mapping[str, str] = HUMANOID,
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Root head (3) [m], None where the hips have not come, and rotations (J, 4); bones that have not come stay at rest.
+    """Root head (3) [m], None where the hips are missing, and rotations (J, 4); missing bones stay at rest.
 
-    Both in core axes. A bone that travels turns relative to its nearest ancestor that travels.
+    Both are in core axes. A bone's rotation is relative to its nearest ancestor that VMC knows.
     """
     rotations = np.zeros((len(names), 4))
     rotations[:, 0] = 1
     root: np.ndarray | None = None
-    base, turn = bones.get("root", (np.zeros(3), np.array([1.0, 0, 0, 0])))
-    for j, parent in _travelling(names, parents, humanoid):
+    base, turn = bones.get("root", (np.zeros(3), np.array(IDENTITY)))
+    for j, parent in _sent_bones(names, parents, humanoid):
         if humanoid[names[j]] in bones:
-            place, rotations[j] = bones[humanoid[names[j]]]
+            position, rotations[j] = bones[humanoid[names[j]]]
             if parent < 0:
-                root = base + matrix_from_quaternion(turn) @ place
+                root = base + matrix_from_quaternion(turn) @ position
                 rotations[j] = quaternion_multiply(turn, rotations[j])
     return root, rotations
 
 
 class Sender:
-    """A UDP socket that sends poses; never waits. Where nobody listens the packets are lost.
+    """A UDP socket that sends poses and never waits. Without a receiver the packets are lost.
 
-    The name ``host`` is looked up once, here. Raises OSError where it has no address.
+    ``host`` is resolved once, here. Raises OSError where it has no address.
     """
 
     def __init__(self, host: str = "127.0.0.1", port: int = PORT_OUT) -> None:
@@ -188,22 +189,22 @@ class Sender:
         self._socket.setblocking(False)
 
     def send(self, parts: Sequence[bytes]) -> None:
-        """Send messages in as few packets as fit."""
+        """Send messages in as few packets as possible."""
         for packet in packets(parts):
             try:
                 self._socket.sendto(packet, self._to)
-            except OSError:  # full, or nobody there, or no way there now: the next pose may get through
+            except OSError:  # buffer full, no receiver or no route now: the next pose may get through
                 return
 
     def close(self) -> None:
-        """Free the socket."""
+        """Close the socket."""
         self._socket.close()
 
 
 class Receiver:
-    """A UDP socket that takes poses in; ``poll`` never waits. Loopback unless another ``host`` is given.
+    """A UDP socket that receives poses; ``poll`` never waits. Loopback unless another ``host`` is given.
 
-    VMC knows no token: whoever reaches the port moves the character. Raises OSError where the port is taken.
+    VMC has no authentication: anyone who can reach the port moves the character. Raises OSError where the port is taken.
     """
 
     def __init__(self, port: int = PORT_OUT, host: str = "127.0.0.1") -> None:
@@ -216,19 +217,19 @@ class Receiver:
         self._socket.setblocking(False)
         self.port: int = self._socket.getsockname()[1]
         self.bones: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        """The newest of each bone."""
+        """The newest value of each bone."""
         self.refused = 0
         """Packets that were not OSC."""
 
     def poll(self, most: int = 64) -> bool:
-        """Read at most ``most`` packets that have come; True where a bone is new."""
+        """Read at most ``most`` received packets; True where a bone was updated."""
         changed = False
         for _ in range(most):
             try:
                 packet = self._socket.recv(MOST_READ)
             except (BlockingIOError, InterruptedError):
                 break
-            except OSError:  # on Windows the echo of a lost packet
+            except OSError:  # on Windows: an earlier packet did not arrive
                 continue
             try:
                 found = read_bones(osc_read(packet))
@@ -301,7 +302,7 @@ def _read_text(packet: bytes, at: int) -> tuple[str, int]:
         raise ValueError("OSC: expected text in UTF-8") from error
 
 
-def _travelling(names: Sequence[str], parents: Sequence[int], humanoid: Mapping[str, str]) -> Iterator[tuple[int, int]]:
+def _sent_bones(names: Sequence[str], parents: Sequence[int], humanoid: Mapping[str, str]) -> Iterator[tuple[int, int]]:
     """Bones that VMC knows, each with its nearest ancestor that VMC knows, -1 for none."""
     for j, name in enumerate(names):
         if name in humanoid:

@@ -21,7 +21,7 @@ from neural_network.ik.context import LAYOUTS
 from neural_network.ik.goals import Goals
 from neural_network.ik.solver import Solver
 from neural_network.live import vmc
-from neural_network.live.body import body_of, shown, solving_body
+from neural_network.live.body import served_body, solving_body, wire_pose
 
 
 def turned_rig() -> Skeleton:
@@ -59,8 +59,8 @@ def chain(parents: tuple[int, ...], offsets: np.ndarray, root: np.ndarray, turns
 def test_the_pose_that_is_shown_is_the_pose_that_the_rig_has(which: str, rng) -> None:
     rig = RIGS[which]()
     rot, root = 0.4 * rng.standard_normal((rig.count, 3)), rng.standard_normal(3)
-    body = body_of(rig)
-    whole, heads = chain(body.parents, body.offsets, *shown(rig, rot, root))
+    body = served_body(rig)
+    whole, heads = chain(body.parents, body.offsets, *wire_pose(rig, rot, root))
     true = armature_matrices(rig, rot, root)
     assert np.abs(heads @ rig.axes - true[:, :3, 3]).max() < 1e-9
     assert np.abs(rig.axes.T @ whole @ rig.basis - true[:, :3, :3]).max() < 1e-9
@@ -68,7 +68,7 @@ def test_the_pose_that_is_shown_is_the_pose_that_the_rig_has(which: str, rng) ->
 
 def test_the_t_pose_is_shown_as_no_rotation_at_all() -> None:
     rig = turned_rig()
-    _, turns = shown(rig, rig.t_pose, np.zeros(3))
+    _, turns = wire_pose(rig, rig.t_pose, np.zeros(3))
     assert geodesic_angle(matrix_from_quaternion(turns), np.eye(3)).max() < 1e-6
 
 
@@ -87,10 +87,10 @@ def test_a_solve_over_the_wire_is_the_solvers_own(which: str, rng) -> None:
     relative = true[:, :3, :3] @ np.swapaxes(rig.rest_arm[ends, :3, :3], -1, -2)
     direct = solver.solve(Goals(true[:, :3, 3], root, rot[0], axis_angle_from_matrix(relative), np.ones(len(ends))))
 
-    whole, heads = chain(body.parents, body.offsets, *shown(rig, rot, root))
-    root_core, turns = shown(rig, rot, root)
+    whole, heads = chain(body.parents, body.offsets, *wire_pose(rig, rot, root))
+    root_core, turns = wire_pose(rig, rot, root)
     found = body.solve(heads[ends], quaternion_from_matrix(whole[ends]), np.ones(len(ends)), root_core, turns[0])
-    expected = shown(rig, direct.rotations, direct.root_pos)
+    expected = wire_pose(rig, direct.rotations, direct.root_pos)
     assert np.abs(found[0] - expected[0]).max() < 1e-9
     assert geodesic_angle(matrix_from_quaternion(found[1]), matrix_from_quaternion(expected[1])).max() < 1e-4
     assert np.abs(found[2] - direct.error).max() < 1e-5
@@ -100,10 +100,10 @@ def test_a_solve_over_the_wire_is_the_solvers_own(which: str, rng) -> None:
 
 def test_a_rig_goes_out_as_vmc_and_comes_in_again(rng) -> None:
     rig = turned_rig()
-    body = body_of(rig)
+    body = served_body(rig)
     rot, root = 0.4 * rng.standard_normal((rig.count, 3)), rng.standard_normal(3)
     rot[rig.names.index("NeckUpper")] = rig.t_pose[rig.names.index("NeckUpper")]
-    root_core, turns = shown(rig, rot, root)
+    root_core, turns = wire_pose(rig, rot, root)
     parts = vmc.vmc_messages(body.names, body.parents, body.offsets, root_core, turns, 0.0)
     bones = vmc.read_bones(vmc.osc_read(vmc.osc_bundle(parts)))
     assert len(bones) == rig.count  # with the root, and without the upper neck

@@ -14,29 +14,26 @@ from neural_network.core.rotations import (
     quaternion_multiply,
 )
 from neural_network.live.axes import ARMATURE, GODOT, UNITY, axes_matrix, convert_quaternions, convert_vectors
-from neural_network.live.channels import (
+from neural_network.live.channels import decode, encode_inputs, encode_outputs, stray
+from neural_network.live.layouts import (
     Channel,
-    Layout,
-    Limb,
-    decode,
-    encode_inputs,
-    encode_outputs,
+    ChannelLayout,
+    TwoBoneLimb,
     groups,
-    layout,
-    legs_forward,
     legs_layout,
+    make_layout,
     positions_layout,
-    stray,
 )
+from neural_network.live.leg_reach import legs_forward
 
 LIMBS = tuple(
-    Limb(f"{side}Foot.position", f"{side}Calf.position", (x, -0.05, 0.0), 0.44, 0.47, (0.02, -1.0, 0.1))
+    TwoBoneLimb(f"{side}Foot.position", f"{side}Calf.position", (x, -0.05, 0.0), 0.44, 0.47, (0.02, -1.0, 0.1))
     for side, x in (("Left", 0.1), ("Right", -0.1))
 )
 
 
-def turns(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    return quaternion_from_axis_angle(rng.standard_normal((*shape, 3)))
+def turns(rng: np.random.Generator, *layout: int) -> np.ndarray:
+    return quaternion_from_axis_angle(rng.standard_normal((*layout, 3)))
 
 
 def turn(quaternion: np.ndarray, vector: np.ndarray) -> np.ndarray:
@@ -74,27 +71,27 @@ def knee_rows(rng: np.random.Generator, frames: int) -> tuple[np.ndarray, np.nda
     return np.concatenate(inputs, axis=1), np.concatenate(outputs, axis=1)
 
 
-def knee_layout(**options: object) -> Layout:
+def knee_layout(**options: object) -> ChannelLayout:
     feet, calves = ["LeftFoot", "RightFoot"], ["LeftCalf", "RightCalf"]
     return positions_layout("Pelvis", feet, calves, LIMBS, **options)  # type: ignore[arg-type]
 
 
 def test_the_legs_layout_has_63_inputs_and_24_outputs() -> None:
-    shape = legs_layout()
-    assert (shape.input_size, shape.output_size) == (63, 24)
-    assert shape.inputs[2] == Channel("LeftThigh.position", "position", "parent")
-    assert [c.name for c in shape.outputs][-1] == "RightFoot.rotation.new"
+    layout = legs_layout()
+    assert (layout.input_size, layout.output_size) == (63, 24)
+    assert layout.inputs[2] == Channel("LeftThigh.position", "position", "parent")
+    assert [c.name for c in layout.outputs][-1] == "RightFoot.rotation.new"
 
 
 @pytest.mark.parametrize("which", ["legs", "knee"])
 def test_what_is_encoded_is_decoded_again(rng: np.random.Generator, which: str) -> None:
-    shape, (inputs, outputs) = (
+    layout, (inputs, outputs) = (
         (legs_layout(), legs_rows(rng, 50)) if which == "legs" else (knee_layout(), knee_rows(rng, 50))
     )
-    _, scene = encode_inputs(shape, inputs)
-    learned = encode_outputs(shape, outputs, scene)
-    assert learned.shape == (50, sum(groups(shape)))
-    back = decode(shape, learned, scene)
+    _, scene = encode_inputs(layout, inputs)
+    learned = encode_outputs(layout, outputs, scene)
+    assert learned.shape == (50, sum(groups(layout)))
+    back = decode(layout, learned, scene)
     if which == "legs":
         back, outputs = (matrix_from_quaternion(v.reshape(-1, 4)) for v in (back, outputs))
     assert np.abs(back - outputs).max() < 1e-7
@@ -104,14 +101,14 @@ def test_free_layouts_take_every_kind_of_channel_there_and_back(rng: np.random.G
     kinds = [("position", 3), ("rotation", 4), ("direction", 3), ("number", 1)]
     inputs = [Channel("Root.position", "position"), Channel("Root.rotation", "rotation")]
     outputs = [Channel(f"{k}.{s}", k, s) for s in ("world", "parent") for k, _ in kinds]
-    shape = layout(inputs, outputs, unit=0.01, xyzw=True)
+    layout = make_layout(inputs, outputs, unit=0.01, xyzw=True)
     row = np.concatenate([100 * rng.standard_normal(3), turns(rng, 1)[0]])
     direction = rng.standard_normal(3)
     direction /= np.linalg.norm(direction)
     out = np.concatenate([50 * rng.standard_normal(3), turns(rng, 1)[0], direction, [0.3]])
     out = np.concatenate([out, out])
-    _, scene = encode_inputs(shape, row)
-    back = decode(shape, encode_outputs(shape, out, scene), scene)
+    _, scene = encode_inputs(layout, row)
+    back = decode(layout, encode_outputs(layout, out, scene), scene)
     for i in (3, 14):
         if back[i : i + 4] @ out[i : i + 4] < 0:
             back[i : i + 4] *= -1
@@ -122,7 +119,7 @@ def test_free_layouts_take_every_kind_of_channel_there_and_back(rng: np.random.G
 def test_a_world_offset_of_ten_kilometres_and_a_turn_about_up_change_nothing(
     rng: np.random.Generator, which: str
 ) -> None:
-    shape, (inputs, outputs) = (
+    layout, (inputs, outputs) = (
         (legs_layout(), legs_rows(rng, 20)) if which == "legs" else (knee_layout(), knee_rows(rng, 20))
     )
     offset = np.array([1e4, -1e4, 3e3])
@@ -142,37 +139,37 @@ def test_a_world_offset_of_ten_kilometres_and_a_turn_about_up_change_nothing(
                 out[:, part] = quaternion_multiply(about_up, row[:, part])
         return out
 
-    far_inputs, far_outputs = moved(shape.inputs, inputs), moved(shape.outputs, outputs)
-    x, scene = encode_inputs(shape, inputs)
-    far_x, far_scene = encode_inputs(shape, far_inputs)
+    far_inputs, far_outputs = moved(layout.inputs, inputs), moved(layout.outputs, outputs)
+    x, scene = encode_inputs(layout, inputs)
+    far_x, far_scene = encode_inputs(layout, far_inputs)
     assert np.abs(far_x - x).max() < 1e-8
-    y = encode_outputs(shape, outputs, scene)
-    assert np.abs(encode_outputs(shape, far_outputs, far_scene) - y).max() < 1e-8
+    y = encode_outputs(layout, outputs, scene)
+    assert np.abs(encode_outputs(layout, far_outputs, far_scene) - y).max() < 1e-8
     guess = y + 0.01 * rng.standard_normal(y.shape)
-    expected = moved(shape.outputs, decode(shape, guess, scene))
-    assert np.abs(decode(shape, guess, far_scene) - expected).max() < 1e-8
+    expected = moved(layout.outputs, decode(layout, guess, scene))
+    assert np.abs(decode(layout, guess, far_scene) - expected).max() < 1e-8
 
 
 def test_the_units_and_the_quaternion_order_of_the_wire_do_not_matter(rng: np.random.Generator) -> None:
     inputs, _ = legs_rows(rng, 10)
     x, _ = encode_inputs(legs_layout(), inputs)
     other, at = inputs.copy(), 0
-    shape = legs_layout(unit=0.01, xyzw=True)
-    for c in shape.inputs:
+    layout = legs_layout(unit=0.01, xyzw=True)
+    for c in layout.inputs:
         size = {"position": 3, "rotation": 4, "direction": 3, "number": 1}[c.kind]
         if c.kind == "position":
             other[:, at : at + 3] *= 100
         elif c.kind == "rotation":
             other[:, at : at + 4] = other[:, at : at + 4][:, [1, 2, 3, 0]]
         at += size
-    assert np.abs(encode_inputs(shape, other)[0] - x).max() < ROUND_TRIP
+    assert np.abs(encode_inputs(layout, other)[0] - x).max() < ROUND_TRIP
 
 
 def test_limbs_keep_their_bone_lengths_whatever_is_guessed(rng: np.random.Generator) -> None:
-    shape = knee_layout()
+    layout = knee_layout()
     inputs, _ = knee_rows(rng, 100)
-    _, scene = encode_inputs(shape, inputs)
-    knees = decode(shape, rng.standard_normal((100, 6)), scene).reshape(100, 2, 3)
+    _, scene = encode_inputs(layout, inputs)
+    knees = decode(layout, rng.standard_normal((100, 6)), scene).reshape(100, 2, 3)
     for i, limb in enumerate(LIMBS):
         hip = inputs[:, :3] + turn(inputs[:, 3:7], np.array(limb.root))
         ankle = inputs[:, 7 + 7 * i : 10 + 7 * i]
@@ -181,12 +178,12 @@ def test_limbs_keep_their_bone_lengths_whatever_is_guessed(rng: np.random.Genera
 
 
 def test_a_target_out_of_reach_gives_a_straight_limb_and_no_nan(rng: np.random.Generator) -> None:
-    shape = knee_layout()
+    layout = knee_layout()
     inputs, _ = knee_rows(rng, 3)
     inputs[0, 7:10] = inputs[0, :3] + [5.0, 0, 0]
     inputs[1, 7:10] = inputs[1, :3] + turn(inputs[1, 3:7], np.array(LIMBS[0].root))
-    x, scene = encode_inputs(shape, inputs)
-    knees = decode(shape, np.zeros((3, 6)), scene)
+    x, scene = encode_inputs(layout, inputs)
+    knees = decode(layout, np.zeros((3, 6)), scene)
     assert np.all(np.isfinite(x))
     assert np.all(np.isfinite(knees))
     hip = inputs[0, :3] + turn(inputs[0, 3:7], np.array(LIMBS[0].root))
@@ -196,12 +193,12 @@ def test_a_target_out_of_reach_gives_a_straight_limb_and_no_nan(rng: np.random.G
 def test_rotations_out_are_unit_and_exact_puts_the_feet_on_their_targets_and_the_soles_along_the_normals(
     rng: np.random.Generator,
 ) -> None:
-    shape = legs_layout()
+    layout = legs_layout()
     inputs, outputs = legs_rows(rng, 100)
-    _, scene = encode_inputs(shape, inputs)
-    guess = encode_outputs(shape, outputs, scene)
+    _, scene = encode_inputs(layout, inputs)
+    guess = encode_outputs(layout, outputs, scene)
     guess[:, :18] += 0.05 * rng.standard_normal((100, 18))
-    plain, exact = (decode(shape, guess, scene, exact=e).reshape(100, 6, 4) for e in (False, True))
+    plain, exact = (decode(layout, guess, scene, exact=e).reshape(100, 6, 4) for e in (False, True))
     assert np.abs(np.linalg.norm(plain, axis=-1) - 1).max() < 1e-12
     assert np.abs(np.linalg.norm(exact, axis=-1) - 1).max() < 1e-12
     _, true, true_turned = legs_forward(scene, outputs.reshape(100, 6, 4))
@@ -218,10 +215,10 @@ def test_rotations_out_are_unit_and_exact_puts_the_feet_on_their_targets_and_the
 def test_before_anything_is_learned_the_feet_are_on_their_targets_and_the_knees_bend_about_their_hinges(
     rng: np.random.Generator,
 ) -> None:
-    shape = legs_layout()
+    layout = legs_layout()
     inputs, outputs = legs_rows(rng, 100)
-    _, scene = encode_inputs(shape, inputs)
-    answer = decode(shape, np.zeros((100, 24)), scene).reshape(100, 6, 4)
+    _, scene = encode_inputs(layout, inputs)
+    answer = decode(layout, np.zeros((100, 24)), scene).reshape(100, 6, 4)
     _, feet, turned = legs_forward(scene, answer)
     _, true, _ = legs_forward(scene, outputs.reshape(100, 6, 4))
     assert np.linalg.norm(feet - true, axis=-1).max() < 1e-6
@@ -248,9 +245,9 @@ def test_a_strayed_previous_pose_differs_only_in_the_rotations_and_its_answer_le
     rng: np.random.Generator,
 ) -> None:
     for xyzw in (False, True):
-        shape = legs_layout(xyzw=xyzw)
+        layout = legs_layout(xyzw=xyzw)
         inputs, outputs = legs_rows(rng, 1)
-        row = stray(shape, inputs[0], rng)
+        row = stray(layout, inputs[0], rng)
         assert row is not None
         changed = np.flatnonzero(row != inputs[0])
         rotations = {7 + 7 * i + k for i in range(6) for k in range(3, 7)}
@@ -303,7 +300,7 @@ def test_quaternions_and_directions_far_from_unit_length_are_refused(rng: np.ran
 )
 def test_layouts_that_make_no_sense_are_refused(inputs: list[Channel], outputs: list[Channel], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        layout(inputs, outputs)
+        make_layout(inputs, outputs)
 
 
 @pytest.mark.parametrize("axes", [ARMATURE, UNITY, GODOT, ("+Y", "+Z", "+X"), ("-Z", "+X", "+Y")])

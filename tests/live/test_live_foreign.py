@@ -17,8 +17,9 @@ from test_live_channels import legs_rows
 
 from neural_network.core.rotations import geodesic_angle, matrix_from_quaternion, quaternion_from_axis_angle
 from neural_network.live.axes import GODOT, UNITY, axes_matrix, convert_quaternions, convert_vectors
-from neural_network.live.body import Body
-from neural_network.live.channels import decode, encode_inputs, legs_layout
+from neural_network.live.body import ServedBody
+from neural_network.live.channels import decode, encode_inputs
+from neural_network.live.layouts import legs_layout
 from neural_network.live.server import Server
 
 TOKEN = "a token of many letters"
@@ -63,7 +64,7 @@ def served(which: str, folder: Path, server: Server, row: np.ndarray, token: str
 def test_a_foreign_client_receives_the_pose_and_the_prediction(which: str, tmp_path: Path, rng) -> None:
     turns = quaternion_from_axis_angle(rng.standard_normal((3, 3)))
     offsets, root = rng.standard_normal((3, 3)), rng.standard_normal(3)
-    server = Server(port=0, token=TOKEN, body=Body(("Hips", "Spine", "Head"), (-1, 0, 1), offsets))
+    server = Server(port=0, token=TOKEN, body=ServedBody(("Hips", "Spine", "Head"), (-1, 0, 1), offsets))
     _, _, axes, order = CLIENTS[which]
     inputs, _ = legs_rows(rng, 1)
     row = inputs[0].copy()
@@ -102,7 +103,7 @@ def test_a_foreign_client_receives_the_pose_and_the_prediction(which: str, tmp_p
 
 @pytest.mark.parametrize("which", sorted(CLIENTS))
 def test_a_foreign_client_with_a_wrong_token_is_told_so(which: str, tmp_path: Path, rng) -> None:
-    server = Server(port=0, token=TOKEN, body=Body(("Hips",), (-1,), np.zeros((1, 3))))
+    server = Server(port=0, token=TOKEN, body=ServedBody(("Hips",), (-1,), np.zeros((1, 3))))
     try:
         got = served(which, tmp_path, server, np.zeros(63), "wrong", (np.zeros(3), np.eye(4)[:1], 0.0))
     finally:

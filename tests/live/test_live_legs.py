@@ -9,10 +9,11 @@ from conftest import EXACT, REPO
 
 from neural_network.core import forward_kinematics
 from neural_network.core.rotations import geodesic_angle, matrix_from_quaternion
-from neural_network.live import legs, replay
-from neural_network.live.body import shown
-from neural_network.live.channels import decode, encode_inputs, legs_layout
-from neural_network.live.protocol import read_hello
+from neural_network.live import legs, tasks
+from neural_network.live.body import wire_pose
+from neural_network.live.channels import decode, encode_inputs
+from neural_network.live.handshake import read_hello
+from neural_network.live.layouts import legs_layout
 from neural_network.motion import pose_set
 
 
@@ -24,8 +25,8 @@ def poses() -> pose_set.PoseSet:
 def test_places_agree_with_forward_kinematics(poses: pose_set.PoseSet) -> None:
     skeleton, rows = poses.skeleton, slice(0, 400, 20)
     rot, root = poses.rot[rows].astype(np.float64), poses.root_pos[rows].astype(np.float64)
-    at, turns = shown(skeleton, rot, root)
-    place, _ = legs.placed(skeleton, turns, at)
+    at, turns = wire_pose(skeleton, rot, root)
+    place, _ = legs.skeleton_pose(skeleton, turns, at)
     heads = forward_kinematics.armature_matrices(skeleton, rot, root)[..., :3, 3]
     assert np.abs(place - heads @ skeleton.axes.T).max() < 1e-9
 
@@ -33,9 +34,9 @@ def test_places_agree_with_forward_kinematics(poses: pose_set.PoseSet) -> None:
 def test_a_row_is_the_same_as_the_one_of_a_replayed_clip(poses: pose_set.PoseSet) -> None:
     skeleton, rows = poses.skeleton, poses.rows(poses.clip_names.index("walk"))
     rot, root = poses.rot[rows].astype(np.float64), poses.root_pos[rows].astype(np.float64)
-    inputs, outputs = replay.task_rows("legs", legs.motion_of("walk", skeleton, rot, root, 30))
-    at, turns = shown(skeleton, rot, root)
-    place, turn = legs.placed(skeleton, turns, at)
+    inputs, outputs = tasks.task_rows("legs", legs.leg_motion("walk", skeleton, rot, root, 30))
+    at, turns = wire_pose(skeleton, rot, root)
+    place, turn = legs.skeleton_pose(skeleton, turns, at)
     for frame in (1, 7, 20):
         bones = legs.leg_bones(skeleton)
         feet = [bones[2], bones[5]]
@@ -50,11 +51,13 @@ def test_a_row_is_the_same_as_the_one_of_a_replayed_clip(poses: pose_set.PoseSet
 
 def test_legs_put_into_a_pose_are_found_there_again_and_move_nothing_else(poses: pose_set.PoseSet) -> None:
     skeleton = poses.skeleton
-    at, turns = shown(skeleton, poses.rot[[300, 310]].astype(np.float64), poses.root_pos[[300, 310]].astype(np.float64))
-    _, turn = legs.placed(skeleton, turns, at)
+    at, turns = wire_pose(
+        skeleton, poses.rot[[300, 310]].astype(np.float64), poses.root_pos[[300, 310]].astype(np.float64)
+    )
+    _, turn = legs.skeleton_pose(skeleton, turns, at)
     wanted = legs.leg_turns(skeleton, turn[1])
     mixed = legs.with_legs(skeleton, turns[0], turn[0], wanted)
-    _, after = legs.placed(skeleton, mixed, at[0])
+    _, after = legs.skeleton_pose(skeleton, mixed, at[0])
     found = legs.leg_turns(skeleton, after)
     assert geodesic_angle(*map(matrix_from_quaternion, (found, wanted))).max() < 1e-6
     others = [j for j in range(skeleton.count) if j not in legs.leg_bones(skeleton)]
@@ -62,17 +65,17 @@ def test_legs_put_into_a_pose_are_found_there_again_and_move_nothing_else(poses:
 
 
 def test_an_exact_answer_puts_the_feet_of_the_pose_on_their_targets(poses: pose_set.PoseSet) -> None:
-    skeleton, shape = poses.skeleton, legs_layout()
-    at, turns = shown(skeleton, poses.rot[300].astype(np.float64), poses.root_pos[300].astype(np.float64))
-    place, turn = legs.placed(skeleton, turns, at)
+    skeleton, layout = poses.skeleton, legs_layout()
+    at, turns = wire_pose(skeleton, poses.rot[300].astype(np.float64), poses.root_pos[300].astype(np.float64))
+    place, turn = legs.skeleton_pose(skeleton, turns, at)
     bones = legs.leg_bones(skeleton)
     targets = place[[bones[2], bones[5]]] + np.array([[0.0, -0.02, 0.06], [0.03, 0.0, 0.04]])
     row = legs.leg_row(
         skeleton, place, turn, legs.leg_turns(skeleton, turn), targets, np.tile([0.0, 0, 1], (2, 1)), np.ones(2)
     )
-    _, scene = encode_inputs(shape, row)
-    answer = decode(shape, np.zeros(24), scene, exact=True).reshape(6, 4)
-    after, _ = legs.placed(skeleton, legs.with_legs(skeleton, turns, turn, answer), at)
+    _, scene = encode_inputs(layout, row)
+    answer = decode(layout, np.zeros(24), scene, exact=True).reshape(6, 4)
+    after, _ = legs.skeleton_pose(skeleton, legs.with_legs(skeleton, turns, turn, answer), at)
     assert np.abs(after[[bones[2], bones[5]]] - targets).max() < 1e-6
 
 

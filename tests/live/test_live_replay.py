@@ -17,9 +17,10 @@ from conftest import REPO, run_cli
 
 from neural_network.formats import bvh
 from neural_network.live import protocol as p
-from neural_network.live import replay as r
+from neural_network.live import tasks
 from neural_network.live.axes import ARMATURE
 from neural_network.live.client import Client
+from neural_network.live.replay import replay
 from neural_network.live.trainee import Settings
 
 QUICK = Settings(hidden=(32,), batch=32, steps_a_frame=10)
@@ -28,22 +29,23 @@ WALKS = ("35_01", "35_12", "35_33")
 
 
 @pytest.fixture(scope="module")
-def walks(mocap: Path) -> list[r.Motion]:
+def walks(mocap: Path) -> list[tasks.LegMotion]:
     folder = mocap / "bvh" / "cmu_mb"
     if not folder.is_dir():
         pytest.skip(f"no folder {folder.name} among the motion capture files")
-    return [r.motion_from_clip(bvh.read(folder / f"{name}.bvh", unit=METRES), skip=1) for name in WALKS]
+    return [tasks.motion_from_clip(bvh.read(folder / f"{name}.bvh", unit=METRES), skip=1) for name in WALKS]
 
 
-def last(task: str, walks: list[r.Motion], **options: object) -> tuple[dict, dict]:
+def last(task: str, walks: list[tasks.LegMotion], **options: object) -> tuple[dict, dict]:
     """Baselines and the last report of a quick replay."""
     frozen = iter(range(1 << 40))  # a clock that never runs out: steps are bounded by frames alone, so that runs repeat
     reports = list(
-        r.replay(task, walks[:2], walks[2:], settings=QUICK, clock=lambda: 1e-9 * next(frozen), **options)  # type: ignore[arg-type]
+        replay(task, walks[:2], walks[2:], settings=QUICK, clock=lambda: 1e-9 * next(frozen), **options)  # type: ignore[arg-type]
     )
     return reports[0], reports[-1]
 
 
+@pytest.mark.slow
 def test_knees_of_a_walk_never_seen_are_better_than_a_forward_pole(walks) -> None:
     baselines, learned = last("knee", walks)
     assert learned["knee_mm"] < 4
@@ -51,12 +53,14 @@ def test_knees_of_a_walk_never_seen_are_better_than_a_forward_pole(walks) -> Non
     assert baselines["two_bone_forward"]["knee_mm"] < 0.3 * baselines["constant"]["knee_mm"]
 
 
+@pytest.mark.slow
 def test_the_calf_in_its_thighs_space_is_a_constant_and_learned_as_one(walks) -> None:
     baselines, learned = last("calf", walks)
     assert baselines["constant"]["calf_cm2"] < 1e-12
     assert learned["calf_cm2"] < 2.85e-7
 
 
+@pytest.mark.slow
 def test_legs_of_a_walk_never_seen_follow_also_from_their_own_previous_pose(walks) -> None:
     baselines, learned = last("legs", walks)
     assert learned["foot_mm"] < 0.15 * baselines["previous_pose"]["foot_mm"]
@@ -68,7 +72,7 @@ def test_legs_of_a_walk_never_seen_follow_also_from_their_own_previous_pose(walk
 
 def test_rest_lengths_are_those_of_the_moving_clip(walks) -> None:
     motion = walks[0]
-    for limb, side in zip(r.limbs_of(motion), ("Left", "Right"), strict=True):
+    for limb, side in zip(tasks.limbs_of(motion), ("Left", "Right"), strict=True):
         hip, knee, foot = (motion.positions[side + bone] for bone in ("Thigh", "Calf", "Foot"))
         assert np.allclose(np.linalg.norm(knee - hip, axis=1), limb.upper)
         assert np.allclose(np.linalg.norm(foot - knee, axis=1), limb.lower)
@@ -81,9 +85,10 @@ def test_a_clip_without_legs_is_refused_by_naming_its_bones(tmp_path: Path) -> N
         "End Site\n{\nOFFSET 0 1 0\n}\n}\nMOTION\nFrames: 1\nFrame Time: 0.01\n0 0 0 0 0 0\n"
     )
     with pytest.raises(ValueError, match="got Pole"):
-        r.motion_from_clip(bvh.read(path))
+        tasks.motion_from_clip(bvh.read(path))
 
 
+@pytest.mark.slow
 def test_live_prints_json_and_says_that_the_calf_is_a_constant(mocap: Path) -> None:
     folder = mocap / "bvh" / "cmu_mb"
     files = [folder / f"{name}.bvh" for name in WALKS]
@@ -100,6 +105,7 @@ def test_live_prints_json_and_says_that_the_calf_is_a_constant(mocap: Path) -> N
     assert "a constant predicts exactly" in text.stdout
 
 
+@pytest.mark.slow
 def test_live_refuses_a_single_clip_and_serve_an_open_address_without_a_token(mocap: Path) -> None:
     file = next((mocap / "bvh" / "cmu_mb").glob("*.bvh"), None)
     if file is None:
@@ -110,6 +116,7 @@ def test_live_refuses_a_single_clip_and_serve_an_open_address_without_a_token(mo
     assert (done.returncode, "token" in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT that can be sent to one process")
 def test_serve_serves_and_saves_when_ctrl_c_ends_it(tmp_path: Path, rng) -> None:
     words = ["-m", "neural_network", "serve", "--port", "0", "--json", "--folder", str(tmp_path / "kept")]
@@ -148,6 +155,7 @@ def test_serve_serves_and_saves_when_ctrl_c_ends_it(tmp_path: Path, rng) -> None
     assert len(list((tmp_path / "kept").glob("*.npz"))) == 1
 
 
+@pytest.mark.slow
 def test_serve_ends_by_itself_after_its_seconds(tmp_path: Path) -> None:
     done = run_cli("-m", "neural_network", "serve", "--port", "0", "--folder", tmp_path, "--seconds", "0")
     assert done.returncode == 0, done.stderr

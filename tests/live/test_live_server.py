@@ -18,14 +18,15 @@ from test_live_channels import knee_layout, knee_rows, legs_rows
 from neural_network.core.rotations import quaternion_from_axis_angle
 from neural_network.live import protocol as p
 from neural_network.live.axes import ARMATURE, GODOT, UNITY, axes_matrix, convert_quaternions, convert_vectors
-from neural_network.live.body import Body
+from neural_network.live.body import ServedBody
 from neural_network.live.client import Client
+from neural_network.live.handshake import layout_fields
 from neural_network.live.server import Event, Server
 from neural_network.live.trainee import Settings
 
 QUICK = Settings(hidden=(16,), batch=16, calm_frames=10)
 LEGS = {"rig": "hero", "bones": ["Pelvis"], "axes": list(ARMATURE), "layout": "legs"}
-KNEES = {"rig": "hero", "axes": list(ARMATURE), **p.describe(knee_layout())}
+KNEES = {"rig": "hero", "axes": list(ARMATURE), **layout_fields(knee_layout())}
 WATCH = {"rig": "viewer", "axes": list(ARMATURE), "watch": True}
 TOKEN = "a token of many letters"
 
@@ -379,7 +380,7 @@ def test_with_the_token_both_sides_prove_that_they_know_it(start, clock) -> None
 
 @pytest.mark.parametrize("token", [None, "", "a token of many letterz", TOKEN[:-1]])
 def test_with_a_wrong_token_nothing_is_served(start, clock, token: str | None) -> None:
-    server = start(token=TOKEN, body=Body(("Hips",), (-1,), np.zeros((1, 3))))
+    server = start(token=TOKEN, body=ServedBody(("Hips",), (-1,), np.zeros((1, 3))))
     client = Client(WATCH, port=server.port, token=token)
     message = ask(server, clock, client, p.ERROR)
     assert json.loads(message.payload)["code"] == "token"
@@ -389,7 +390,7 @@ def test_with_a_wrong_token_nothing_is_served(start, clock, token: str | None) -
 
 
 def test_without_the_token_every_other_message_is_refused(start, clock) -> None:
-    server = start(token=TOKEN, body=Body(("Hips",), (-1,), np.zeros((1, 3))))
+    server = start(token=TOKEN, body=ServedBody(("Hips",), (-1,), np.zeros((1, 3))))
     hello = json.dumps(LEGS).encode()
     for kind, payload in ((p.HANDSHAKE, hello), (p.PING, b""), (p.CONTROL, b"\3"), (p.TRAIN, bytes(8 * 87)), (0, b"")):
         connection = raw(server)
@@ -486,7 +487,7 @@ def test_a_client_that_stops_reading_costs_bounded_memory_and_others_are_served_
 
 
 def test_after_a_pause_a_slow_reader_gets_the_newest_pose_last(start, clock) -> None:
-    server = start(body=Body(("Hips",), (-1,), np.zeros((1, 3))))
+    server = start(body=ServedBody(("Hips",), (-1,), np.zeros((1, 3))))
     client = meet(server, clock, WATCH)
     for i in range(4000):
         server.publish(np.array([float(i), 0, 0]), np.eye(4)[:1], i)
@@ -509,7 +510,7 @@ def test_poses_and_solves_come_in_the_clients_own_axes_units_and_order(start, cl
         return arguments[3], turns, np.array([0.01, 0.02])
 
     offsets = rng.standard_normal((3, 3))
-    server = start(body=Body(("Hips", "Hand", "Foot"), (-1, 0, 0), offsets, (1, 2), solve))
+    server = start(body=ServedBody(("Hips", "Hand", "Foot"), (-1, 0, 0), offsets, (1, 2), solve))
     hello = {"rig": "engine", "axes": list(axes), "units": 0.01, "quaternion": order, "watch": True}
     client = meet(server, clock, hello)
     matrix = axes_matrix(axes).T
@@ -543,6 +544,7 @@ def test_poses_and_solves_come_in_the_clients_own_axes_units_and_order(start, cl
     assert np.allclose(row[15:], [1.0, 2.0])
 
 
+@pytest.mark.slow
 def test_mutated_and_truncated_messages_crash_nothing_and_allocate_little() -> None:
     found = fuzz_live.fuzz(mutated=1500, truncated=200)
     assert found["honest_client_served"]
