@@ -25,7 +25,7 @@ from neural_network.live.axes import GODOT, UNITY, axes_matrix, convert_quaterni
 from neural_network.live.vmc import HUMANOID
 
 from .conftest import wing
-from .test_teach import PATIENT, listen, teach
+from .test_teach import PATIENT, listen, parts, teach
 
 __all__ = ["teach"]  # a fixture
 
@@ -138,7 +138,7 @@ def test_a_watching_program_receives_every_pose_that_blender_shows(which: str, d
     program, script, axes, order, units = TOLD[which]
     if shutil.which(program[0]) is None:
         pytest.skip(f"needs {program[0]}, which is not installed here")
-    live = wing("blender.teach.teach")
+    live = parts()
     rest = in_t_pose(dancer)
     port = listen()
     hello = {"rig": "viewer", "axes": list(axes), "quaternion": order, "watch": True, "units": 1 / units}
@@ -151,7 +151,7 @@ def test_a_watching_program_receives_every_pose_that_blender_shows(which: str, d
     shown, heads = [orientations(dancer)], [np.array(dancer.pose.bones["Hips"].head)]
     got: dict[str, Any] = {}
     try:
-        for line in said(process, lambda: live.tick(next(moments))):
+        for line in said(process, lambda: live.ticks.tick(next(moments))):
             if line == "greeted":
                 for frame in frames:  # a frame change is enough: no tick between them
                     bpy.context.scene.frame_set(frame)
@@ -183,7 +183,7 @@ def test_python_osc_receives_the_pose_that_blender_sends(dancer: Any, tmp_path: 
 
     if importlib.util.find_spec("pythonosc") is None:
         pytest.skip("needs python-osc, which cannot be imported here")
-    live = wing("blender.teach.teach")
+    live = parts()
     names = [name for name in HUMANOID if name in dancer.pose.bones]
     dancer.pose.bones["NeckUpper"].keyframe_delete("rotation_quaternion", frame=1)
     rest, shown = in_t_pose(dancer), orientations(dancer)
@@ -191,7 +191,7 @@ def test_python_osc_receives_the_pose_that_blender_sends(dancer: Any, tmp_path: 
     moments = itertools.count(1e6, 0.1)
     sent: dict[str, list[float]] = {}
     try:
-        for line in said(process, lambda: live.tick(next(moments))):
+        for line in said(process, lambda: live.ticks.tick(next(moments))):
             if line.isdigit():
                 asked = bpy.context.window_manager.neural_ik_teach
                 asked.vmc_port = int(line)
@@ -203,7 +203,7 @@ def test_python_osc_receives_the_pose_that_blender_sends(dancer: Any, tmp_path: 
         process.kill()
         process.wait()
     assert bpy.ops.neural_ik.send_pose_stop() == {"FINISHED"}
-    assert not live.active()
+    assert not live.session.active()
     matrix = axes_matrix(UNITY)
     skeleton = wing("blender.host.rig").read(dancer).skeleton
     chained: dict[str, np.ndarray] = {}
@@ -224,19 +224,19 @@ def test_who_cannot_be_sent_to_is_said_in_words(dancer: Any, monkeypatch: pytest
 
     from .test_words import says
 
-    live, asked = wing("blender.teach.teach"), bpy.context.window_manager.neural_ik_teach
-    monkeypatch.setattr(live, "online", lambda: False)
+    live, asked = parts(), bpy.context.window_manager.neural_ik_teach
+    monkeypatch.setattr(live.session, "online", lambda: False)
     try:
         asked.vmc_host = "192.0.2.7"
-        says("may not go online", bpy.ops.neural_ik.send_pose)
-        monkeypatch.setattr(live, "online", lambda: True)
+        says("not allowed to go online", bpy.ops.neural_ik.send_pose)
+        monkeypatch.setattr(live.session, "online", lambda: True)
         asked.vmc_host = "no such host"
-        says("no address", bpy.ops.neural_ik.send_pose)
+        says("not an address", bpy.ops.neural_ik.send_pose)
         asked.vmc_host = "192.0.2.7"
         assert bpy.ops.neural_ik.send_pose() == {"FINISHED"}
-        monkeypatch.setattr(live, "online", lambda: False)  # taken back under way
-        live.tick(1e6)
-        assert live.state.send is None
-        assert "may not go online" in live.state.problem
+        monkeypatch.setattr(live.session, "online", lambda: False)  # taken back under way
+        live.ticks.tick(1e6)
+        assert live.session.state.send is None
+        assert "not allowed to go online" in live.session.state.problem
     finally:
         asked.vmc_host = "127.0.0.1"

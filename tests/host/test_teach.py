@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import pytest
 from conftest import HOST
 
 from neural_network.core import rotations
-from neural_network.live import legs
+from neural_network.live import legs, tasks
 from neural_network.live.client import Client
 from neural_network.live.protocol import PING, POSE, PREDICT, SOLVE, TRAIN, Message, numbers
 
@@ -30,12 +30,12 @@ CLOSE = 1e-3  # [m] feet on their targets: through float32 channels, and targets
 @pytest.fixture
 def teach(empty: ModuleType) -> Iterator[Any]:
     """The engine, with nothing on before and after."""
-    module = wing("blender.teach.teach")
-    module.stop()
-    for name, value in vars(module.State()).items():
-        setattr(module.state, name, value)
+    module = parts()
+    module.ticks.stop()
+    for name, value in vars(module.session.LiveState()).items():
+        setattr(module.session.state, name, value)
     yield module
-    module.stop()
+    module.ticks.stop()
 
 
 @pytest.fixture
@@ -69,15 +69,21 @@ def taught(walker: Any, known: dict[str, bytes]) -> Any:
     """The same character, taught once for all tests: the lesson is found on disk."""
     import bpy
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     if not known:
         assert bpy.ops.neural_ik.teach() == {"FINISHED"}
-        known.update({path.name: path.read_bytes() for path in teach.folder().glob("*.npz")})
-        teach.state.lessons.clear()
-    teach.folder().mkdir(parents=True, exist_ok=True)
+        known.update({path.name: path.read_bytes() for path in teach.session.folder().glob("*.npz")})
+        teach.session.state.lessons.clear()
+    teach.session.folder().mkdir(parents=True, exist_ok=True)
     for name, content in known.items():
-        (teach.folder() / name).write_bytes(content)
+        (teach.session.folder() / name).write_bytes(content)
     return walker
+
+
+def parts() -> Any:
+    """The modules of the feature."""
+    names = ("session", "lessons", "listening", "driving", "recording", "sending", "ticks")
+    return SimpleNamespace(**{name: wing(f"blender.teach.{name}") for name in names})
 
 
 def settings() -> Any:
@@ -107,10 +113,10 @@ def traces() -> set[str]:
     """Whatever of ours would go on after the end: timer, targets, open port."""
     import bpy
 
-    teach = wing("blender.teach.teach")
-    found = {"timer"} if bpy.app.timers.is_registered(teach._timer) else set()
-    found |= {ob.name for ob in bpy.data.objects if teach.TARGET in ob}
-    return found | ({"server"} if teach.state.server is not None else set())
+    teach = parts()
+    found = {"timer"} if bpy.app.timers.is_registered(teach.ticks._timer) else set()
+    found |= {ob.name for ob in bpy.data.objects if teach.driving.TARGET in ob}
+    return found | ({"server"} if teach.session.state.server is not None else set())
 
 
 def world(ob: Any, bone: str) -> np.ndarray:
@@ -121,7 +127,7 @@ def ticks(teach: Any, count: int, start: float = 1e6) -> None:
     import bpy
 
     for i in range(count):
-        teach.tick(start + 0.01 * i)
+        teach.ticks.tick(start + 0.01 * i)
         bpy.context.view_layer.update()
 
 
@@ -151,7 +157,7 @@ def come(teach: Any, client: Client, enough: Callable[[list[Message]], object]) 
     got: list[Message] = []
     end = time.monotonic() + PATIENT
     while time.monotonic() < end:
-        teach.tick(next(MOMENTS))
+        teach.ticks.tick(next(MOMENTS))
         got += client.poll()
         if enough(got):
             return got
@@ -167,46 +173,46 @@ MOMENTS = itertools.count(2e6, 1e-4)
 
 
 def test_a_walk_teaches_the_legs_without_any_network(pupil: Any) -> None:
-    teach = wing("blender.teach.teach")
-    lesson = teach.state.lessons[teach.state.latest]
-    assert lesson.lamp == "solving"
+    teach = parts()
+    lesson = teach.session.state.lessons[teach.session.state.latest]
+    assert lesson.status == "solving"
     assert lesson.trainee.usual < lesson.trainee.settings.threshold
     assert len(lesson.curve) > 60
     assert lesson.curve[-1][1] < 0.5 * max(error for _, error in lesson.curve)
-    assert not teach.active()
+    assert not teach.session.active()
     assert traces() == set()
 
 
 def test_what_was_taught_is_found_again_after_a_restart(pupil: Any) -> None:
-    teach = wing("blender.teach.teach")
-    fingerprint, before = teach.lesson_for(pupil)
-    teach.state.lessons.clear()
-    again, lesson = teach.lesson_for(pupil)
+    teach = parts()
+    fingerprint, before = teach.lessons.lesson_for(pupil)
+    teach.session.state.lessons.clear()
+    again, lesson = teach.lessons.lesson_for(pupil)
     assert again == fingerprint
     assert lesson is not before
-    assert (lesson.lamp, lesson.trainee.frames) == ("solving", before.trainee.frames)
+    assert (lesson.status, lesson.trainee.frames) == ("solving", before.trainee.frames)
 
 
 def test_forgetting_removes_it_from_memory_and_disk(pupil: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
-    assert len(list(teach.folder().glob("*.npz"))) == 1
+    teach = parts()
+    assert len(list(teach.session.folder().glob("*.npz"))) == 1
     assert bpy.ops.neural_ik.teach_forget() == {"FINISHED"}
-    assert list(teach.folder().glob("*.npz")) == []
-    assert teach.lesson_for(pupil)[1] is None
+    assert list(teach.session.folder().glob("*.npz")) == []
+    assert teach.lessons.lesson_for(pupil)[1] is None
 
 
 def test_teaching_that_is_cancelled_changes_nothing(walker: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
-    work = teach.teach(bpy.context.scene, walker, [walker.animation_data.action])
+    teach = parts()
+    work = teach.lessons.teach(bpy.context.scene, walker, [walker.animation_data.action])
     for _ in range(60):
         next(work)
     work.close()
-    assert teach.state.lessons == {}
-    assert not teach.folder().exists()
+    assert teach.session.state.lessons == {}
+    assert not teach.session.folder().exists()
 
 
 def test_what_cannot_be_taught_is_said_in_words(walker: Any) -> None:
@@ -220,13 +226,13 @@ def test_what_cannot_be_taught_is_said_in_words(walker: Any) -> None:
 def test_a_damaged_lesson_is_said_in_words_and_can_be_forgotten(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
-    (path,) = teach.folder().glob("*.npz")
+    teach = parts()
+    (path,) = teach.session.folder().glob("*.npz")
     path.write_bytes(path.read_bytes()[:1000])
-    says("Forget removes it", bpy.ops.neural_ik.drive)
-    says("Forget removes it", bpy.ops.neural_ik.teach)
+    says("Press Forget to remove it", bpy.ops.neural_ik.drive)
+    says("Press Forget to remove it", bpy.ops.neural_ik.teach)
     assert bpy.ops.neural_ik.teach_forget() == {"FINISHED"}
-    says("nothing was taught", bpy.ops.neural_ik.drive)
+    says("was not taught yet", bpy.ops.neural_ik.drive)
 
 
 # ---- drive
@@ -235,7 +241,7 @@ def test_a_damaged_lesson_is_said_in_words_and_can_be_forgotten(taught: Any) -> 
 def test_the_feet_go_to_their_targets_and_bones_keep_their_lengths(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     knee = np.linalg.norm(world(taught, "LeftShin") - world(taught, "LeftThigh"))
     arm = np.array(taught.pose.bones["LeftArm"].matrix)
     assert bpy.ops.neural_ik.drive() == {"FINISHED"}
@@ -245,7 +251,7 @@ def test_the_feet_go_to_their_targets_and_bones_keep_their_lengths(taught: Any) 
     target.location.y -= 0.05
     bpy.context.view_layer.update()
     ticks(teach, 20)
-    assert teach.state.drive.driving
+    assert teach.session.state.drive.in_control
     assert np.linalg.norm(world(taught, "LeftFoot") - np.array(target.location)) < CLOSE
     assert abs(np.linalg.norm(world(taught, "LeftShin") - world(taught, "LeftThigh")) - knee) < HOST
     assert np.allclose(np.array(taught.pose.bones["LeftArm"].matrix), arm, atol=HOST)
@@ -260,7 +266,7 @@ def test_the_feet_go_to_their_targets_and_bones_keep_their_lengths(taught: Any) 
 def test_a_turned_and_scaled_character_is_driven_where_it_stands(taught: Any, turn: float) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     taught.location, taught.rotation_euler.z, taught.scale = (30.0, -4.0, 2.0), turn, (2.0, 2.0, 2.0)
     bpy.context.view_layer.update()
     bpy.ops.neural_ik.drive()
@@ -278,24 +284,24 @@ def test_a_turned_and_scaled_character_is_driven_where_it_stands(taught: Any, tu
 def test_a_lost_lesson_hands_the_legs_back(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     bpy.ops.neural_ik.drive()
-    lesson = teach.state.lessons[teach.state.latest]
+    lesson = teach.session.state.lessons[teach.session.state.latest]
     lesson.trainee.state = 1
     target = bpy.data.objects[f"{taught.name} Left Foot"]
     target.location.z += 0.2
     bpy.context.view_layer.update()
     before = world(taught, "LeftFoot")
     ticks(teach, 5)
-    assert lesson.lamp == "lost"
-    assert not teach.state.drive.driving
+    assert lesson.status == "lost"
+    assert not teach.session.state.drive.in_control
     assert np.array_equal(world(taught, "LeftFoot"), before)
 
 
 def test_a_scene_at_rest_stays_at_rest(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     bpy.ops.neural_ik.drive()
     ticks(teach, 60)
     before = wing("blender.host.runtime").snapshot(taught)
@@ -307,7 +313,7 @@ def test_a_scene_at_rest_stays_at_rest(taught: Any) -> None:
 def test_while_the_timeline_plays_the_legs_are_those_that_are_driven(taught: Any) -> None:
     import bpy
 
-    wing("blender.teach.teach")
+    parts()
     bpy.ops.neural_ik.drive()
     scene = bpy.context.scene
     for frame in range(scene.frame_start, scene.frame_start + 6):
@@ -322,19 +328,19 @@ def test_while_the_timeline_plays_the_legs_are_those_that_are_driven(taught: Any
 def test_a_deleted_target_ends_driving_in_words(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     bpy.ops.neural_ik.drive()
     bpy.data.objects.remove(bpy.data.objects[f"{taught.name} Left Foot"])
     ticks(teach, 1)
-    assert teach.state.drive is None
-    assert "is gone" in teach.state.problem
+    assert teach.session.state.drive is None
+    assert "was deleted" in teach.session.state.problem
     assert traces() == set()
 
 
 def test_what_cannot_be_driven_is_said_in_words(walker: Any) -> None:
     import bpy
 
-    says("nothing was taught", bpy.ops.neural_ik.drive)
+    says("was not taught yet", bpy.ops.neural_ik.drive)
     settings().source = "CLIENT"
     says("press Listen", bpy.ops.neural_ik.drive)
     settings().source = "FEET"
@@ -346,17 +352,17 @@ def test_what_cannot_be_driven_is_said_in_words(walker: Any) -> None:
 def test_what_is_driven_is_recorded_into_an_action_that_plays_it_again(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     old = taught.animation_data.action
     bpy.ops.neural_ik.drive()
-    teach.record(bpy.context, taught, 1e6)
+    teach.recording.record(bpy.context, taught, 1e6)
     target = bpy.data.objects[f"{taught.name} Left Foot"]
     seen = {}
     start, fps = bpy.context.scene.frame_current, bpy.context.scene.render.fps
     for i in range(30):
         target.location.z += 0.004
         bpy.context.view_layer.update()
-        teach.tick(1e6 + (i + 0.5) / fps)
+        teach.ticks.tick(1e6 + (i + 0.5) / fps)
         bpy.context.view_layer.update()
         seen[start + i] = world(taught, "LeftFoot")
     assert bpy.ops.neural_ik.drive_stop() == {"FINISHED"}
@@ -390,7 +396,7 @@ def test_frames_of_the_timeline_are_recorded_where_it_plays(walker: Any) -> None
 def test_a_session_is_one_undo_step(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     if not bpy.ops.ed.undo_push.poll():
         pytest.skip("this Blender has no undo in background mode")
     name = taught.name
@@ -419,7 +425,7 @@ def test_a_session_is_one_undo_step(taught: Any) -> None:
 def test_a_client_teaches_asks_and_is_found_again(walker: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     listen()
     rig = wing("blender.host.rig").read(walker)
     hello = legs.handshake(walker.name, rig.skeleton)
@@ -433,10 +439,9 @@ def test_a_client_teaches_asks_and_is_found_again(walker: Any) -> None:
         except StopIteration as end:
             poses = end.value.poses
             break
-    motion = legs.motion_of("walk", poses.skeleton, poses.rot, poses.root_pos, 30)
-    replay = wing("live.replay")
-    inputs, outputs = replay.task_rows("legs", motion)
-    server, answers = teach.state.server, []
+    motion = legs.leg_motion("walk", poses.skeleton, poses.rot, poses.root_pos, 30)
+    inputs, outputs = tasks.task_rows("legs", motion)
+    server, answers = teach.session.state.server, []
     for _ in range(6):
         for given, wanted in zip(inputs, outputs, strict=True):
             seen = server.frames
@@ -450,10 +455,10 @@ def test_a_client_teaches_asks_and_is_found_again(walker: Any) -> None:
     client.ping()
     answers += come(teach, client, lambda got: PING in [m.type for m in got])
     assert TRAIN in [m.type for m in answers]
-    lesson = teach.state.lessons[teach.state.latest]
+    lesson = teach.session.state.lessons[teach.session.state.latest]
     assert lesson.name == walker.name
     assert lesson.trainee.frames == 6 * len(inputs)
-    assert lesson.lamp == "solving"
+    assert lesson.status == "solving"
     client.predict(inputs[10], exact=True)
     answer = numbers(await_message(teach, client, PREDICT).payload).reshape(6, 4)
     assert (
@@ -475,7 +480,7 @@ def test_a_client_teaches_asks_and_is_found_again(walker: Any) -> None:
     with pytest.raises(OSError):
         Client(hello, port=settings().port)
     assert traces() == set()
-    assert (teach.folder() / f"{teach.state.latest}.npz").is_file()
+    assert (teach.session.folder() / f"{teach.session.state.latest}.npz").is_file()
     bpy.ops.neural_ik.listen()
     client = meet(teach, hello, settings().port)
     assert client.answer["found"]
@@ -484,7 +489,7 @@ def test_a_client_teaches_asks_and_is_found_again(walker: Any) -> None:
 
 def test_what_was_taught_here_answers_a_client(taught: Any) -> None:
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     listen()
     client = meet(teach, legs.handshake(taught.name, wing("blender.host.rig").read(taught).skeleton), settings().port)
     assert client.answer["found"]
@@ -495,7 +500,7 @@ def test_what_was_taught_here_answers_a_client(taught: Any) -> None:
 def test_a_client_solves_the_body_and_blender_shows_and_publishes_it(walker: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     listen()
     settings().source = "CLIENT"
     try:
@@ -507,7 +512,7 @@ def test_a_client_solves_the_body_and_blender_shows_and_publishes_it(walker: Any
     body = client.answer["body"]
     assert body["solves"]
     skeleton = wing("blender.host.rig").read(walker).skeleton
-    place, turn = legs.placed(skeleton, pose[3:].reshape(-1, 4), pose[:3])
+    place, turn = legs.skeleton_pose(skeleton, pose[3:].reshape(-1, 4), pose[:3])
     row = []
     for name in body["effectors"]:
         j = body["bones"].index(name)
@@ -519,11 +524,11 @@ def test_a_client_solves_the_body_and_blender_shows_and_publishes_it(walker: Any
     client.solve(np.array([*row, *place[0], *turn[0]]))
     await_message(teach, client, SOLVE)
     bpy.context.view_layer.update()
-    teach.tick(next(MOMENTS))
+    teach.ticks.tick(next(MOMENTS))
     bpy.context.view_layer.update()
     assert np.linalg.norm(world(walker, "LeftHand") - skeleton.axes.T @ wanted) < CLOSE
     shown = numbers(await_message(teach, client, POSE).payload)
-    heads, _ = legs.placed(skeleton, shown[3:].reshape(-1, 4), shown[:3])
+    heads, _ = legs.skeleton_pose(skeleton, shown[3:].reshape(-1, 4), shown[:3])
     for j, name in enumerate(skeleton.names):
         assert np.allclose(skeleton.axes.T @ heads[j], world(walker, name), atol=HOST)
     client.close()
@@ -532,14 +537,14 @@ def test_a_client_solves_the_body_and_blender_shows_and_publishes_it(walker: Any
 def test_a_character_that_is_deleted_is_shown_no_more_and_listening_goes_on(walker: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     listen()
     client = meet(teach, {"rig": "engine", "axes": list(legs.AXES), "watch": True}, settings().port)
     await_message(teach, client, POSE)
     bpy.data.objects.remove(walker)
-    teach.tick(next(MOMENTS))
-    assert teach.state.server is not None
-    assert "see Neural IK Demo no more" in teach.state.problem
+    teach.ticks.tick(next(MOMENTS))
+    assert teach.session.state.server is not None
+    assert "clients no longer see Neural IK Demo" in teach.session.state.problem
     client.ping()
     await_message(teach, client, PING)
     client.close()
@@ -550,12 +555,12 @@ def test_beyond_this_computer_it_asks_for_permission_and_token(
 ) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     settings().local = False
     try:
-        monkeypatch.setattr(teach, "online", lambda: False)
+        monkeypatch.setattr(teach.session, "online", lambda: False)
         says("online", bpy.ops.neural_ik.listen)
-        monkeypatch.setattr(teach, "online", lambda: True)
+        monkeypatch.setattr(teach.session, "online", lambda: True)
         says("token of at least 16", bpy.ops.neural_ik.listen)
         bpy.ops.neural_ik.new_token()
         token = settings().token
@@ -569,10 +574,10 @@ def test_beyond_this_computer_it_asks_for_permission_and_token(
         path = tmp_path / "scene.blend"
         bpy.ops.wm.save_as_mainfile(filepath=str(path), compress=False)
         assert token.encode() not in path.read_bytes()
-        monkeypatch.setattr(teach, "online", lambda: False)  # taken back under way
-        teach.tick(next(MOMENTS))
-        assert teach.state.server is None
-        assert "online" in teach.state.problem
+        monkeypatch.setattr(teach.session, "online", lambda: False)  # taken back under way
+        teach.ticks.tick(next(MOMENTS))
+        assert teach.session.state.server is None
+        assert "online" in teach.session.state.problem
     finally:
         settings().local = True
 
@@ -580,16 +585,16 @@ def test_beyond_this_computer_it_asks_for_permission_and_token(
 def test_permission_is_blenders_own(teach: Any) -> None:
     import bpy
 
-    assert teach.online() == bpy.app.online_access
+    assert teach.session.online() == bpy.app.online_access
 
 
 def test_only_loopback_is_bound_unless_asked(walker: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     listen()
-    assert teach.state.server._listener.getsockname()[0] == "127.0.0.1"
-    assert bpy.app.timers.is_registered(teach._timer)
+    assert teach.session.state.server._listener.getsockname()[0] == "127.0.0.1"
+    assert bpy.app.timers.is_registered(teach.ticks._timer)
 
 
 def test_a_taken_port_is_said_in_words(walker: Any) -> None:
@@ -606,14 +611,14 @@ def test_a_taken_port_is_said_in_words(walker: Any) -> None:
 def test_another_file_ends_everything(taught: Any) -> None:
     import bpy
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     port = listen()
     bpy.ops.neural_ik.send_pose()
     bpy.ops.neural_ik.drive()
     bpy.ops.neural_ik.record()
-    assert teach.active()
+    assert teach.session.active()
     bpy.ops.wm.read_homefile(use_empty=True)
-    assert not teach.active()
+    assert not teach.session.active()
     assert traces() == set()
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
@@ -623,19 +628,19 @@ def test_disabling_the_extension_leaves_no_trace(taught: Any) -> None:
     import addon_utils
     import bpy
 
-    teach = wing("blender.teach.teach")
+    teach = parts()
     port = listen()
     bpy.ops.neural_ik.send_pose()
     bpy.ops.neural_ik.drive()
     bpy.ops.neural_ik.record()
     addon_utils.disable(EXTENSION)
     try:
-        assert not bpy.app.timers.is_registered(teach._timer)
-        assert not teach.active()
-        assert [ob.name for ob in bpy.data.objects if teach.TARGET in ob] == []
+        assert not bpy.app.timers.is_registered(teach.ticks._timer)
+        assert not teach.session.active()
+        assert [ob.name for ob in bpy.data.objects if teach.driving.TARGET in ob] == []
         assert not hasattr(bpy.types.WindowManager, "neural_ik_teach")
         for handlers in (bpy.app.handlers.load_pre, bpy.app.handlers.frame_change_post):
-            assert [h for h in handlers if h.__module__ == teach.__name__] == []
+            assert [h for h in handlers if h.__module__ == teach.ticks.__name__] == []
         with pytest.raises(OSError):
             socket.create_connection(("127.0.0.1", port), timeout=5)
     finally:
@@ -645,22 +650,22 @@ def test_disabling_the_extension_leaves_no_trace(taught: Any) -> None:
 # ---- the panel
 
 
-def test_every_icon_is_there_and_every_lamp_has_words(extension: ModuleType) -> None:
+def test_every_icon_exists_and_every_status_has_an_icon_and_a_text(extension: ModuleType) -> None:
     import bpy
 
     panel = wing("blender.teach.panel")
     icons = {i.identifier for i in bpy.types.UILayout.bl_rna.functions["label"].parameters["icon"].enum_items}
     source = Path(panel.__file__).read_text(encoding="utf-8")
-    used = {part.split('"')[0] for part in source.split('icon="')[1:]} | set(panel.LAMPS.values())
+    used = {part.split('"')[0] for part in source.split('icon="')[1:]} | set(panel.STATUS_ICONS.values())
     assert used <= icons
-    assert set(panel.LAMPS) == set(panel.WORDS) == {"new", "learning", "solving", "lost"}
+    assert set(panel.STATUS_ICONS) == set(panel.STATUS_TEXTS) == {"new", "learning", "solving", "lost"}
 
 
 def test_the_curve_keeps_its_ends_and_stays_small(teach: Any) -> None:
-    lesson = teach._fresh("rig", wing("live.channels").legs_layout(), teach.Settings())
+    lesson = teach.lessons.new_lesson("rig", wing("live.layouts").legs_layout(), teach.lessons.Settings())
     for frames in range(1, 3000):
         lesson.trainee.frames, lesson.trainee.usual = frames, 1 / frames
-        assert lesson.watch()
-    assert not lesson.watch()
-    assert len(lesson.curve) <= teach.CURVE
+        assert lesson.add_to_curve()
+    assert not lesson.add_to_curve()
+    assert len(lesson.curve) <= teach.session.CURVE
     assert (lesson.curve[0][0], lesson.curve[-1][0]) == (1.0, 2999.0)

@@ -62,11 +62,11 @@ def teach(install: Callable[[], Steps], out: Path) -> Steps:
     ui = drive.region("UI")
     yield from drive.click(ui.x + 100, ui.y + ui.height - 15)  # the header opens it
     yield 0.5
-    state = wing("teach.teach").state
+    state = wing("teach.session").state
     yield from picture(out / "1_before.png")
     yield from push("neural_ik.teach")
     yield from until(lambda: state.latest and wing("host.jobs").running is None, "the walk to be taught", 300)
-    assert state.lessons[state.latest].lamp == "solving"
+    assert state.lessons[state.latest].status == "solving"
     yield from picture(out / "2_taught.png")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -106,10 +106,10 @@ def teach(install: Callable[[], Steps], out: Path) -> Steps:
     with inside():
         bpy.ops.wm.read_homefile(use_empty=True)
     yield 0.5
-    assert not wing("teach.teach").active()
+    assert not wing("teach.session").active()
     try:
         socket.create_connection(("127.0.0.1", port), timeout=5).close()
         raise AssertionError("another file must free the port")
     except OSError:
         pass
-    assert not bpy.app.timers.is_registered(wing("teach.teach")._timer)
+    assert not bpy.app.timers.is_registered(wing("teach.ticks")._timer)

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 
 def register() -> None:
-    """Register this feature's properties, operators, panels and handlers."""
-    from . import panel, teach
+    """Register this feature's properties, operators, panel and handlers."""
+    from . import operators, panel, properties, ticks
 
-    for module in (panel, teach):
+    for module in (properties, operators, panel, ticks):
         module.register()
 
 
 def unregister() -> None:
     """Unregister them in reverse order."""
-    from . import panel, teach
+    from . import operators, panel, properties, ticks
 
-    for module in (teach, panel):
+    for module in (ticks, panel, operators, properties):
         module.unregister()
