@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ground floor: rotations, skeletons, forward kinematics, contacts, files. NumPy only."""
+"""What everything else builds on: rotations, trees, skeletons, forward kinematics, contacts, metrics, files. NumPy only."""

@@ -20,14 +20,14 @@ from .skeleton import Skeleton
 
 @dataclass(frozen=True)
 class Ground:
-    """When a foot counts as standing; lengths for legs of 0.945 m, scaled with the leg."""
+    """When a foot counts as standing. Lengths are for legs of 0.945 m and scale with the leg."""
 
     reference_leg: float = 0.945  # [m] leg length of the reference rig, to which the lengths below belong
-    percentile: float = 2.0  # of the lowest foot height of a clip: robust against single frames below the floor
-    near: float = 0.03  # [m] the lower of ankle and toe under this counts as touching
-    slow: float = 0.3  # [m/s] and the toe slower than this, where time is known
-    ahead: float = 0.1  # [s] desired contact is the contact this much later
-    older_below: float = 0.1  # [m] the older rule: foot head under this height
+    percentile: float = 2.0  # of a clip's lowest foot height: single frames below the floor do not matter
+    near: float = 0.03  # [m] the lower of ankle and toe is below this
+    slow: float = 0.3  # [m/s] and the toe is slower than this, if time is known
+    ahead: float = 0.1  # [s] the desired contact is the contact this much later
+    older_below: float = 0.1  # [m] the older rule: the foot's head is below this
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files: read without unpickling, written whole or not at all."""
+"""Files are read without unpickling and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -13,25 +13,23 @@ import numpy as np
 
 
 def read_archive(path: Path, what: str) -> dict[str, np.ndarray]:
-    """Every array of an npz file that should hold ``what``; nothing is ever unpickled, ValueError for anything damaged."""
+    """Every array of an npz file that should hold ``what``. Nothing is unpickled. Raises ValueError for a damaged file."""
     if path.is_file() and path.stat().st_size == 0:
         raise ValueError(f"{path.name}: expected {what} (.npz), got an empty file")
     try:
-        with open(path, "rb") as file:  # NumPy itself leaves a damaged file open
+        with open(path, "rb") as file:  # given a path, NumPy leaves a damaged file open
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("a single array (.npy), not an archive")
             return {name: archive[name] for name in archive.files}
-    except (
-        Exception
-    ) as error:  # zipfile, zlib and NumPy raise many kinds for damaged files; all mean the same to the user
+    except Exception as error:  # zipfile, zlib and NumPy raise many kinds for damaged files
         raise ValueError(f"{path.name}: expected {what} (.npz) without pickled objects, got {_reason(error)}") from None
 
 
 def keep_apart(read: dict[str, Path | None], written: dict[str, Path | None]) -> None:
-    """Raise ValueError where a file that is to be written is one of those to be read, or is to be written twice.
+    """Raise ValueError if a file to write is also a file to read, or is to be written twice.
 
-    Keys are what messages call the files; None is no file. Pipes and devices such as /dev/null may be shared.
+    Keys name the files in messages; None stands for no file. Pipes and devices such as /dev/null may be shared.
     """
     known = [(what, path) for what, path in read.items() if path is not None]
     for what, path in written.items():
@@ -46,7 +44,7 @@ def keep_apart(read: dict[str, Path | None], written: dict[str, Path | None]) ->
 def _same(a: Path, b: Path) -> bool:
     try:
         return a.samefile(b)  # links, and other spellings where letter case does not count
-    except OSError:  # one is not there yet
+    except OSError:  # one of them does not exist yet
         return os.path.realpath(a) == os.path.realpath(b)
 
 
@@ -103,7 +101,7 @@ def _reason(error: Exception) -> str:
     text = str(error).split("\n")[0]
     if "object arrays" in text.lower():
         return "pickled content, which is refused unopened"
-    if "pickle" in text.lower():  # NumPy takes for pickled whatever it does not know
+    if "pickle" in text.lower():  # NumPy takes every unknown format for pickled
         return "a file of another kind, or pickled content, which is refused unopened"
     if isinstance(error, ValueError) and "single array" in text:
         return text

@@ -32,7 +32,7 @@ def forward_components(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Core rotations (3, J, N) [rad] to ``D`` (3, 3, J, N) and head positions (3, J, N), the root's head at the origin.
 
-    ``offsets`` (J, 3) or (3, J, N) stand in for the skeleton's own [m, or any unit: positions come in it].
+    ``offsets`` (J, 3) or (3, J, N) replace the skeleton's own [m, or any other unit, in which the positions then are].
     """
     return forward_matrices(skeleton, rotations.matrix_components(rot), offsets)
 
@@ -79,11 +79,11 @@ def joint_torques(
     force: np.ndarray,
     torque: np.ndarray | None = None,
 ) -> np.ndarray:
-    """What every joint feels (3, J, N) of a value that depends on the heads and orientations of ``bones`` (K).
+    """The torque (3, J, N) on every joint of a value that depends on the heads and orientations of ``bones`` (K).
 
     ``force`` (3, K, N) is the value's gradient with respect to the heads, ``torque`` (3, K, N) with respect to left
-    increments of ``D``. As in statics, a joint feels the sum over the bones below it of torque + (p_bone - p_joint) x force;
-    it comes in the parent's axes, as the gradient with respect to a left increment of the joint's own rotation.
+    increments of ``D``. As in statics, the torque on a joint is the sum over the bones below it of torque + (p_bone - p_joint) x force.
+    It is returned in the parent's axes, as the gradient with respect to a left increment of the joint's own rotation.
     """
     share = skeleton.subtree[:, bones].astype(force.dtype)
     moment = rotations.cross_components(heads[:, bones], force)
@@ -183,7 +183,7 @@ def effector_jacobian(skeleton: Skeleton, heads: np.ndarray, bones: np.ndarray) 
     """Jacobian (..., K, 6, J, 3) of the heads and orientations of ``bones`` (K) with respect to turning each joint.
 
     Rows: velocity of the head [m], then angular velocity of the bone [rad]. Columns: a small turn [rad] of each joint
-    about the core axes at its head ``heads`` (..., J, 3), everything below it carried along. The root's columns are there too.
+    about the core axes at its head ``heads`` (..., J, 3), which carries everything below it. The root's columns are included.
     """
     arm = heads[..., bones, None, :] - heads[..., None, :, :]  # (..., K, J, 3)
     out = np.zeros((*arm.shape[:-3], len(bones), 6, skeleton.count, 3), heads.dtype)

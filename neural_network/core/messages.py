@@ -14,5 +14,5 @@ class Say(Protocol):
 
 
 def short(name: str, most: int = 60) -> str:
-    """A name as messages show it."""
+    """A name cut to at most ``most`` letters, for messages."""
     return name if len(name) <= most else name[:most] + "..."

@@ -54,7 +54,7 @@ EFFECTORS = ("LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head")
 FEET = ("LeftFoot", "RightFoot")
 
 # Degrees: swing about bone X, twist about bone Y, swing about bone Z, each lower and upper, seen from the T-pose; left side.
-# Bone Z looks forward (up for foot and toe), so X bends forward and back and Z to the sides. Ranges follow the American
+# Bone Z points forward (up for foot and toe), so X bends forward and back and Z to the sides. Ranges follow the American
 # Academy of Orthopaedic Surgeons' "Joint Motion" (1965) as tabulated in Norkin & White, "Measurement of Joint Motion",
 # with the shoulder and hip opened by the share that the girdle adds; single spine segments take their part of the
 # thoracolumbar and cervical totals (flexion 80 + 60, extension 25 + 75, side bend 35 + 45, rotation 45 + 80).
@@ -77,7 +77,7 @@ _LIMITS: dict[str, tuple[float, float, float, float, float, float]] = {
 
 
 def reference() -> Skeleton:
-    """The reference rig as a :class:`~neural_network.skeleton.Skeleton`, with anatomical joint limits; the Hips are free."""
+    """The reference rig as a :class:`.Skeleton`, with anatomical joint limits; the Hips are free."""
     heads, tails, parents = [], [], []
     for name in _ORDER:
         parent, head, tail = _BONES[_left(name)]
@@ -104,8 +104,8 @@ def rest_orientation(
 ) -> np.ndarray:
     """Rest orientation (3, 3) of a bone along ``direction`` (3) by the one roll convention of this project.
 
-    Bone Y runs along the bone; bone Z looks as nearly ``forward`` (-Y) as it can, or ``up`` (+Z) for a bone that itself
-    runs within 45 degrees of forward or back (feet, toes). A zero direction counts as up.
+    Bone Y runs along the bone; bone Z points as nearly ``forward`` (-Y) as it can, or ``up`` (+Z) for a bone that itself
+    runs within 45 degrees of forward or back (feet, toes). A zero direction is taken as up.
     """
     forward = np.array([0.0, -1, 0]) if forward is None else forward
     up = np.array([0.0, 0, 1]) if up is None else up

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rotations as axis-angle, matrix, quaternion and 6D, batched, with the backward pass beside the forward one.
+"""Rotations as axis-angle, matrix, quaternion and 6D, batched, with their backward passes.
 
 Every public function takes free leading axes and keeps the floating type it is given.
 Axis-angle vectors are in radians, quaternions are (w, x, y, z), matrices act on column vectors.
 The kernels named ``*_components`` hold the component axes first, ``(3, ...)`` and ``(3, 3, ...)``:
-long contiguous rows are what NumPy is fast at, so the batched forward kinematics calls them directly.
+NumPy is fastest on long contiguous rows, so the batched forward kinematics calls them directly.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def matrix_components(rot: np.ndarray) -> np.ndarray:
 def cayley_components(rot: np.ndarray) -> np.ndarray:
     """Cayley's rotation, components first: about the axis of ``rot`` (3, ...), by 2 atan(t/2) instead of t.
 
-    A true rotation of any size without a sine, and equal to :func:`matrix_components` to the third order: what a solver's step needs.
+    An exact rotation of any size without a sine, equal to :func:`matrix_components` to third order; solver steps use it.
     """
     shrink = 1 / (1 + 0.25 * (rot[0] * rot[0] + rot[1] * rot[1] + rot[2] * rot[2]))
     return _turned_components(rot, shrink, 0.5 * shrink)
@@ -64,7 +64,7 @@ def _turned_components(rot: np.ndarray, s: np.ndarray, c: np.ndarray) -> np.ndar
 
 def _coefficients(square: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """sin(t)/t, (1 - cos t)/t^2 and guarded t^2, from t^2 (...); half angles, so that float32 loses no digits."""
-    square = square + _TINY  # zero becomes 1e-15 rad: the limits 1 and 1/2 come out exact, with no branch
+    square = square + _TINY  # zero becomes 1e-15 rad: the limits 1 and 1/2 are exact without a branch
     angle = np.sqrt(square)
     half = 0.5 * angle
     sine = np.sin(half) / angle
@@ -268,7 +268,9 @@ def rotation_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     along = _unit(a - b, 0)
     axis = across - along * np.sum(across * along, axis=-1, keepdims=True)
     away = np.eye(3, dtype=a.dtype)[np.argmin(np.abs(a), axis=-1)]
-    opposite = np.linalg.norm(axis, axis=-1, keepdims=True) < 4 * np.finfo(a.dtype).eps  # or equal: then no matter
+    opposite = (
+        np.linalg.norm(axis, axis=-1, keepdims=True) < 4 * np.finfo(a.dtype).eps
+    )  # or equal: then the axis does not matter
     axis = np.where(opposite, np.cross(a, away), axis)
     # cos and sin of half the angle are |a + b| / 2 and |a - b| / 2
     quaternion = np.concatenate([total, difference * _unit(axis, 0)], axis=-1)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Skeleton: the bones of one character, at rest, and all that follows from them once.
+"""Skeleton: the bones of one character at rest, and everything that is computed from them once.
 
 The core works in *core axes* on the *T-posed rest*: +X is the character's left, -Y where it faces, +Z up, and a rotation
 of zero is the T-pose. A bone's core rotation is the axis-angle turn relative to its parent, written in these axes, so it
-does not depend on how a rig rolls its bones. ``to_core`` and ``from_core`` are the door between this and ``rot_local``,
-the pose-bone basis that Blender shows and files hold.
+does not depend on how a rig rolls its bones. ``to_core`` and ``from_core`` convert between this and ``rot_local``, the
+pose-bone basis that Blender shows and files hold.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from . import rotations, tree
 from .tree import chain, limb
 
 REST_TOLERANCE = np.radians(10)  # a limb nearer than this to the T-pose stays as the rig has it
-FARTHEST = 1e9  # [m] beyond it these are no metres, and squares of distances leave float32
-MOST_TURNED = 1e3  # [rad] 160 turns: beyond it these are no radians, and float32 would not hold the fraction of a turn
+FARTHEST = 1e9  # [m] larger numbers are not metres, and their squares overflow float32
+MOST_TURNED = 1e3  # [rad] 160 turns: larger numbers are not radians, and float32 loses the fraction of a turn
 
 
 class SkeletonMismatch(ValueError):
-    """Weights or poses belong to another skeleton; the message lists the differences."""
+    """Weights or poses belong to another skeleton. The message lists the differences."""
 
 
 @dataclass(frozen=True)
 class Skeleton:
-    """The rest of a character. Build it with :func:`make`, which checks what it is given."""
+    """The rest pose of a character. Build it with :func:`make`, which checks its arguments."""
 
     names: tuple[str, ...]
     """(J) bone names, parents before children; the first is the root (the Hips)."""
@@ -41,7 +41,7 @@ class Skeleton:
     effectors: tuple[int, ...]
     """Bones whose head and orientation are targets."""
     feet: tuple[int, ...]
-    """Those of the effectors that stand on the ground, left before right."""
+    """The effectors that stand on the ground, left before right."""
     t_pose: np.ndarray
     """(J, 3) rot_local [rad] that carries the rest into the T-pose; zeros where the rest is one."""
     limits: np.ndarray | None = None
@@ -100,9 +100,9 @@ class Skeleton:
 
     @cached_property
     def body_length(self) -> float:
-        """[m] the rest's height or, where greater, the longest way across what is not paired: from beak to tail of a bird.
+        """[m] height of the rest pose or, if longer, the largest distance across its unpaired parts, such as beak to tail.
 
-        A limb is paired where another effector's way from the root is as long, and ends as high (both within 2 % of the extent).
+        A limb is paired if another effector's chain from the root is as long and ends as high (both within 2 % of the extent).
         """
         heads = self.rest_arm[:, :3, 3] @ self.axes.T
         extent = float(np.ptp(heads, axis=0).max())
@@ -117,7 +117,7 @@ class Skeleton:
 
     @cached_property
     def foot_rest(self) -> np.ndarray:
-        """(feet, 2) [m] height of each foot's ankle and toe in the T-pose above the lowest of them all."""
+        """(feet, 2) [m] height of each foot's ankle and toe in the T-pose above the floor of the T-pose."""
         heights = np.array(
             [[self.rest_core[f, 2, 3], self.rest_core[t, 2, 3]] for f, t in zip(self.feet, self.toes, strict=True)]
         )
@@ -125,9 +125,9 @@ class Skeleton:
 
     @cached_property
     def floor(self) -> float:
-        """[m, core axes] height on which the T-pose stands: zero where the soles are at the armature's origin height.
+        """[m, core axes] height of the floor under the T-pose: zero where the feet are about at the height of the armature's origin.
 
-        A rest pose whose ankles are higher than 0.3 leg lengths (or below it) hangs in the air; then its lowest foot or toe is the floor.
+        If the lowest foot or toe is below zero or above 0.3 leg lengths, the rest pose hangs in the air and that bone is the floor.
         """
         if not self.feet:
             return float(self.rest_core[:, 2, 3].min())
@@ -154,7 +154,7 @@ class Skeleton:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Short hash of names, parents, effectors and feet: equal for one topology, whatever the proportions."""
+        """Short hash of names, parents, effectors and feet: the same for every body of one topology, whatever its proportions."""
         text = "\n".join((*self.names, *map(str, self.parents), *map(str, self.effectors), *map(str, self.feet)))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -175,7 +175,7 @@ class Skeleton:
         return rotations.axis_angle_from_quaternion(rotations.quaternion_multiply(pose, quaternion))
 
     def require_same(self, other: Skeleton, what: str) -> None:
-        """Raise :class:`SkeletonMismatch` naming the differences unless ``other`` (of ``what``) has this topology."""
+        """Raise :class:`SkeletonMismatch` with the differences unless ``other``, the skeleton of ``what``, has this topology."""
         if self.fingerprint == other.fingerprint:
             return
         ours, theirs = set(self.names), set(other.names)
@@ -203,12 +203,30 @@ def make(
 ) -> Skeleton:
     """A checked Skeleton from names (J), parents (J), rest_arm (J, 4, 4) [m], and the names of effectors and feet.
 
-    ``t_pose`` (J, 3) [rad] is found from the limbs where it is not given: arms and legs farther than 10 degrees from the
-    reference T-pose are turned into it. Raises ValueError for a shape, order, name or size that cannot be worked with.
+    Without ``t_pose`` (J, 3) [rad] it is found from the limbs: arms and legs more than 10 degrees away from the reference
+    T-pose are turned into it. ``limits`` are as in :class:`Skeleton`. Raises ValueError for arguments that do not fit.
     """
     names = tuple(str(n) for n in names)
     parents = np.asarray(parents, int)
     rest_arm = np.array(rest_arm, np.float64)
+    _check_bones(names, parents, rest_arm)
+    _check_ends(names, effectors, feet)
+    index = {n: i for i, n in enumerate(names)}
+    limbs = tuple(index[n] for n in effectors)
+    standing = tuple(index[n] for n in feet)
+    limits = None if limits is None else _checked_limits(limits, len(names))
+    if t_pose is None:
+        t_pose = find_t_pose(parents, rest_arm, limbs, standing)
+    t_pose = np.asarray(t_pose, np.float64)
+    if t_pose.shape != (len(names), 3) or not (np.abs(t_pose) <= MOST_TURNED).all():
+        raise ValueError(f"skeleton: expected a finite T-pose ({len(names)}, 3) in radians, got {t_pose.shape}")
+    skeleton = Skeleton(names, parents, rest_arm, limbs, standing, t_pose, limits)
+    if not skeleton.leg_length > 1e-9:
+        raise ValueError("skeleton: the legs have no length; check which bones are the feet")
+    return skeleton
+
+
+def _check_bones(names: tuple[str, ...], parents: np.ndarray, rest_arm: np.ndarray) -> None:
     count = len(names)
     if count == 0 or parents.shape != (count,) or rest_arm.shape != (count, 4, 4):
         raise ValueError(
@@ -225,6 +243,11 @@ def make(
         raise ValueError("skeleton: rest matrices must be rotations with a position, without scale or mirroring")
     if np.abs(rest_arm[:, 3] - [0, 0, 0, 1]).max() > 1e-6:
         raise ValueError("skeleton: the last row of each rest matrix must be 0, 0, 0, 1")
+    if not np.ptp(rest_arm[:, :3, 3], axis=0).max() > 1e-9:
+        raise ValueError("skeleton: all bones lie in one point (zero size); apply the armature's scale")
+
+
+def _check_ends(names: tuple[str, ...], effectors: Sequence[str], feet: Sequence[str]) -> None:
     for listed in (effectors, feet):
         if len(set(listed)) != len(listed):
             raise ValueError(f"skeleton: effectors and feet must differ, got {_repeated(listed)} twice")
@@ -235,34 +258,22 @@ def make(
         raise ValueError("skeleton: expected at least one effector, got none")
     if set(feet) - set(effectors):
         raise ValueError(f"skeleton: feet must be effectors too, got {', '.join(set(feet) - set(effectors))}")
-    extent = np.ptp(rest_arm[:, :3, 3], axis=0).max()
-    if not extent > 1e-9:
-        raise ValueError("skeleton: all bones lie in one point (zero size); apply the armature's scale")
-    index = {n: i for i, n in enumerate(names)}
-    limbs = tuple(index[n] for n in effectors)
-    standing = tuple(index[n] for n in feet)
-    if limits is not None:
-        limits = np.asarray(limits, np.float64)
-        if limits.shape != (count, 6) or np.any(limits[:, ::2] > limits[:, 1::2]):
-            raise ValueError(f"skeleton: expected limits ({count}, 6) as lower, upper pairs [rad], got {limits.shape}")
-        if np.any(np.abs(limits) > MOST_TURNED):
-            raise ValueError(f"skeleton: expected limits in radians (NaN: free), got {np.nanmax(np.abs(limits)):.3g}")
-    if t_pose is None:
-        t_pose = find_t_pose(parents, rest_arm, limbs, standing)
-    t_pose = np.asarray(t_pose, np.float64)
-    if t_pose.shape != (count, 3) or not (np.abs(t_pose) <= MOST_TURNED).all():
-        raise ValueError(f"skeleton: expected a finite T-pose ({count}, 3) in radians, got {t_pose.shape}")
-    skeleton = Skeleton(names, parents, rest_arm, limbs, standing, t_pose, limits)
-    if not skeleton.leg_length > 1e-9:
-        raise ValueError("skeleton: the legs have no length; check which bones are the feet")
-    return skeleton
+
+
+def _checked_limits(limits: np.ndarray, count: int) -> np.ndarray:
+    limits = np.asarray(limits, np.float64)
+    if limits.shape != (count, 6) or np.any(limits[:, ::2] > limits[:, 1::2]):
+        raise ValueError(f"skeleton: expected limits ({count}, 6) as lower, upper pairs [rad], got {limits.shape}")
+    if np.any(np.abs(limits) > MOST_TURNED):
+        raise ValueError(f"skeleton: expected limits in radians (NaN: free), got {np.nanmax(np.abs(limits)):.3g}")
+    return limits
 
 
 def find_t_pose(parents: np.ndarray, rest_arm: np.ndarray, effectors: Sequence[int], feet: Sequence[int]) -> np.ndarray:
-    """rot_local (J, 3) [rad] that turns arms sideways and legs down, where the rest has them elsewhere (an A-pose).
+    """rot_local (J, 3) [rad] that turns arms sideways and legs down where the rest has them elsewhere (an A-pose).
 
-    The limbs are those that end in the effectors; only two feet, left then right, make a body to judge by. Anything else
-    (a creature, one foot) counts as T-posed: its own rest is as good an origin as any.
+    The limbs are those that end in the effectors. Only skeletons with two feet, left then right, are turned; any other
+    (a creature, one foot) keeps its rest as its T-pose.
     """
     out = np.zeros((len(parents), 3))
     if len(feet) != 2:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Motion as data: clips, pose sets, splits, tasks, cleaning."""
+"""Motion data: clips, pose sets, splits, tasks and cleaning."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What captured motion needs before anything learns from it: found, counted, and taken out.
+"""Cleaning captured motion before it is used for training: faults are found, counted and removed.
 
 Everything is measured in body heights and seconds, so that units and frame rates do not matter.
 """
@@ -17,64 +17,62 @@ from ..core.skeleton import Skeleton
 from .clip import Clip, body_height, body_joints, global_pose
 from .pose_set import PoseSet
 
-JUMP = 0.05  # [body heights] mean move of all joints in one frame, from which on a frame may be a jump
-JUMP_RATIO = 8.0  # and this many times what the frames around it move: real motion builds up over frames
-JUMP_SPEED = 5.0  # [body heights/s] and faster than a body as a whole ever is
+JUMP = 0.05  # [body heights] mean movement of all joints in one frame above which it may be a jump
+JUMP_RATIO = 8.0  # and this many times the movement of the frames around it: real motion builds up over frames
+JUMP_SPEED = 5.0  # [body heights/s] and faster than a whole body ever moves
 T_POSE_ANGLE = np.radians(9)  # mean rotation of the joints below which a pose is the rest pose
-T_POSE_LONGEST = 0.5  # [s] an inserted pose is not held longer at the start or end
-GLITCH_LONGEST = 0.1  # [s] frames between two jumps that are shorter than this are no motion
+T_POSE_LONGEST = 0.5  # [s] an inserted pose at the start or end is not held longer
+GLITCH_LONGEST = 0.1  # [s] a shorter run of frames between two jumps is not motion
 RAMP_LONGEST = 0.1  # [s] some converters blend from the inserted T-pose into the motion
-AROUND = 0.25  # [s] to each side: what "the frames around" means
-STILL = 1e-6  # [body heights] a joint that moves less does not move
-FROZEN_LEAST = 0.1  # [s] and at least 3 frames: a start that stands still exactly, as no body does
-HELD_LONGEST = 0.25  # [s] values missing longer than this are not made up; the clip is cut there
-FASTEST = (
-    12.0  # [m/s] of a joint in its 99th percentile; sprinters' feet reach that, so beyond it a rate or unit is wrong
-)
-_CORRECTION = (np.sqrt(2) - 1) ** 0.25  # a second-order Butterworth passed twice is 3 dB down here, not at its cutoff
+AROUND = 0.25  # [s] to each side: the frames around a frame
+STILL = 1e-6  # [body heights] a joint that moves less counts as still
+FROZEN_LEAST = 0.1  # [s] and at least 3 frames: a body never stands exactly still for that long
+HELD_LONGEST = 0.25  # [s] longer gaps are not filled in; the clip is cut there
+FASTEST = 12.0  # [m/s] 99th percentile of the joints' speed; sprinters' feet reach it, above it a rate or unit is wrong
+_CORRECTION = (np.sqrt(2) - 1) ** 0.25  # a second-order Butterworth applied twice is 3 dB down here, not at its cutoff
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found in one clip, in frames, and the figures by which a person sees a wrong rate, unit or axis."""
+    """What was found in one clip, in frames, and figures that show a wrong rate, unit or axis."""
 
     t_poses: int = 0
-    """Frames of an inserted T-pose or rest pose at the start or end, with the blend out of it; left out."""
+    """Frames of an inserted T-pose or rest pose at the start or end, with the blend out of it; removed."""
     teleports: int = 0
     """Jumps of the whole body."""
     glitches: int = 0
-    """Frames between two jumps that are no motion; filled in from their neighbours or left out."""
+    """Frames between two jumps that are not motion; filled in from their neighbours or removed."""
     frozen: int = 0
-    """Frames at the start or end that repeat the first or last pose exactly; left out."""
+    """Frames at the start or end that repeat the first or last pose exactly; removed."""
     repaired: int = 0
-    """Frames with values that are no finite numbers; filled in or, where many in a row, left out."""
+    """Frames with values that are not finite; filled in or, if many in a row, removed."""
     frames: int = 0
     """Frames kept."""
     parts: int = 0
-    """Clips that came of it: a clip is cut where it teleports for good."""
+    """Resulting clips: a clip is cut where it jumps and does not jump back."""
     seconds: float = 0.0
-    """Duration of what was kept."""
+    """Duration of the frames kept."""
     fps: float = 0.0
     height: float = 0.0
-    """[m] of the figure, as its joints span it."""
+    """[m] height of the figure, spanned by its joints."""
     speed: float = 0.0
     """[m/s] median speed of the root along the ground."""
     fastest: float = 0.0
     """[m/s] 99th percentile of the joints' speed."""
     doubts: tuple[str, ...] = ()
-    """What a person should look at, one sentence each."""
+    """What the user should check, one sentence each."""
 
     @property
     def left_out(self) -> int:
-        """Frames that did not come through."""
+        """Frames removed at the start and end."""
         return self.t_poses + self.frozen
 
 
 def clean(clip: Clip) -> tuple[list[Clip], Findings]:
-    """Take out inserted poses, glitches, frozen ends and long gaps; the parts that remain, and what was found.
+    """Remove inserted poses, glitches, frozen ends and long gaps; returns the remaining parts and what was found.
 
     The frames of each part follow each other as captured; short glitches inside are blended from their neighbours.
-    A clip of fewer than 2 frames comes back as it is.
+    A clip of fewer than 2 frames is returned unchanged.
     """
     height = body_height(clip)
     if clip.frames < 2 or not height > 0:
@@ -111,14 +109,14 @@ def movement(clip: Clip, height: float) -> np.ndarray:
     """Mean distance (F - 1) that the body's joints move from each frame to the next [body heights]."""
     mask = body_joints(clip)
     moves = np.empty(max(clip.frames - 1, 0))
-    for begin in range(0, len(moves), 256):  # in pieces: the positions of a long clip need not stand in memory at once
+    for begin in range(0, len(moves), 256):  # in pieces, to bound the memory for long clips
         _, placed = global_pose(clip, slice(begin, min(begin + 257, clip.frames)))
         moves[begin : begin + 256] = np.linalg.norm(np.diff(placed[:, mask], axis=0), axis=-1).mean(axis=1) / height
     return moves
 
 
 def find_jumps(moves: np.ndarray, fps: float) -> np.ndarray:
-    """Frames f after which a body jumps, by its ``moves`` (F - 1) [body heights]: far, fast, unlike its neighbours."""
+    """Frames f after which the body jumps, from its ``moves`` (F - 1) [body heights]: far, fast and unlike its neighbours."""
     reach = max(3, round(AROUND * fps))
     candidates = np.flatnonzero((moves > JUMP) & (moves * fps > JUMP_SPEED))
     found = []
@@ -130,7 +128,7 @@ def find_jumps(moves: np.ndarray, fps: float) -> np.ndarray:
 
 
 def _inserted_pose(clip: Clip, moves: np.ndarray, jumps: np.ndarray) -> int:
-    """How many frames at the start are an inserted pose and what leads out of it; 0 for none."""
+    """Number of frames at the start that are an inserted pose and the blend out of it."""
     fps = clip.fps
     longest = max(3, round(T_POSE_LONGEST * fps))
     end = 0
@@ -157,7 +155,7 @@ def _inserted_pose(clip: Clip, moves: np.ndarray, jumps: np.ndarray) -> int:
 
 
 def _rest_like(clip: Clip, frames: int) -> np.ndarray:
-    """Whether each of the first ``frames`` is the rest pose: joints below the root hardly turned, mask (frames)."""
+    """Whether each of the first ``frames`` is the rest pose: its joints are hardly turned; mask (frames)."""
     below = clip.parents >= 0
     quaternion = clip.rotations[:frames, below]
     angle = 2 * np.arctan2(np.linalg.norm(quaternion[..., 1:], axis=-1), np.abs(quaternion[..., 0]))
@@ -181,7 +179,7 @@ def _frozen(still: np.ndarray) -> int:
 def _parts(
     clip: Clip, start: int, stop: int, jumps: np.ndarray, moves: np.ndarray, height: float
 ) -> tuple[list[Clip], int]:
-    """The clip between ``start`` and ``stop`` without glitches, cut at jumps that are not undone and at long gaps."""
+    """The clip between ``start`` and ``stop`` without glitches, cut at jumps that do not jump back and at long gaps."""
     shortest = max(1, round(GLITCH_LONGEST * clip.fps))
     edges = [start, *(int(f) + 1 for f in jumps), stop]
     runs = [(a, b) for a, b in pairwise(edges) if b > a]
@@ -210,7 +208,7 @@ def _distance(clip: Clip, a: int, b: int, height: float) -> float:
 
 
 def _without_gaps(clip: Clip, good: np.ndarray) -> list[Clip]:
-    """Frames ``good`` of a clip with the frames between them blended in; cut where values were missing for long."""
+    """Frames ``good`` of a clip with the frames between them blended in; cut at long gaps."""
     missing = np.zeros(clip.frames, bool)
     missing[list(clip.repaired)] = True
     longest = max(1, round(HELD_LONGEST * clip.fps))
@@ -285,7 +283,7 @@ def resample(clip: Clip, fps: float) -> Clip:
 
 
 def measured(clip: Clip, parts: Sequence[Clip], height: float | None = None, found: Findings = Findings()) -> Findings:
-    """``found`` with the figures of ``parts``, which were kept of ``clip``, and what looks wrong about them."""
+    """``found`` with the figures of ``parts``, which were kept of ``clip``, and what looks wrong."""
     height = body_height(clip) if height is None else height
     frames = sum(part.frames for part in parts)
     flat = [0, 2] if clip.up_axis == "Y" else [0, 1]
@@ -363,7 +361,7 @@ def _second_order(signal: np.ndarray, b: np.ndarray, a1: float, a2: float) -> np
 def low_pass(clip: Clip, cutoff: float) -> Clip:
     """The clip with positions and rotations low-passed at ``cutoff`` [Hz]; see ``butterworth``. 6 to 10 Hz are usual.
 
-    Foot strikes and blows are softened: they are what lies above the cutoff.
+    Foot strikes and blows are softened, because they contain the frequencies above it.
     """
     turned = butterworth(rotations.continuous_quaternions(clip.rotations), clip.fps, cutoff)
     turned /= np.maximum(np.linalg.norm(turned, axis=-1, keepdims=True), 1e-12)
@@ -381,10 +379,10 @@ def low_pass(clip: Clip, cutoff: float) -> Clip:
 def mirror(
     skeleton: Skeleton, rot: np.ndarray, root_pos: np.ndarray, partners: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Poses seen in a mirror: rot_local (F, J, 3) [rad] and root head (F, 3) [m], left and right exchanged.
+    """Mirrored poses: rot_local (F, J, 3) [rad] and root head (F, 3) [m], left and right exchanged.
 
-    ``partners`` (J) is each bone's opposite, itself where it has none. Works in core axes from the T-pose, so rest
-    poses and bone rolls need not be symmetric; proportions stay the rig's own.
+    ``partners`` (J) is each bone's opposite, or the bone itself if it has none. Works in core axes from the T-pose, so rest
+    poses and bone rolls need not be symmetric; the rig keeps its proportions.
     """
     core = skeleton.to_core(rot)[..., partners, :] * np.array([1.0, -1.0, -1.0])
     flip = skeleton.axes.T @ np.diag([-1.0, 1.0, 1.0]) @ skeleton.axes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Clip: one take of motion as a file holds it, in one convention for every format."""
+"""Clip: one take of motion from a file, in one convention for every format."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _UNITS = (
     ("feet", 0.3048),
     ("millimetres", 0.001),
 )
-_TALL = 1.7  # [m] what a person's joints span; only chooses between units
-_PERSON = (1.2, 2.1)  # [m] heights taken for a person of any size, stylised ones included
-_CREATURE = (0.5, 4.0)  # [m] heights believed in metres and centimetres, the units everybody uses
+_TALL = 1.7  # [m] height spanned by a person's joints; used only to choose between units
+_PERSON = (1.2, 2.1)  # [m] heights of people, stylised ones included
+_CREATURE = (0.5, 4.0)  # [m] heights accepted in metres and centimetres, the most common units
 DOUBTFUL_AXIS = "which axis points up is not clear"
-_SAMPLES = 48  # frames looked at to find the up axis and the height
-_AT_ONCE = 1 << 10  # joints posed at once, over all frames
-_CLEAR = 1.25  # the sum of bone extents along one axis over that along the other, from which on an answer counts
+_SAMPLES = 48  # frames used to find the up axis and the height
+_AT_ONCE = 1 << 10  # joints times frames posed at once
+_CLEAR = 1.25  # ratio of the summed bone extents along two axes above which the larger one is clearly up
 
 
 @dataclass(frozen=True)
@@ -37,35 +37,35 @@ class Clip:
 
     Global rotations are ``G[j] = G[parent] @ R[j]`` and joint positions ``p[j] = p[parent] + G[parent] @ offset[j]``;
     a joint in ``translations`` uses that row in place of its offset. Formats with rest axes of their own (ASF) are
-    converted on reading, so that nobody below needs to know the format.
+    converted on reading, so that other code need not know the format.
     """
 
     name: str
     """File name without its suffix."""
     names: tuple[str, ...]
-    """(J) joint names as written in the file, parents before children."""
+    """(J) joint names as in the file, parents before children."""
     parents: np.ndarray
     """(J) int, -1 for a root."""
     offsets: np.ndarray
     """(J, 3) rest position relative to the parent [file units, file axes]; a root's is its rest position."""
     tips: dict[int, np.ndarray]
-    """Joint index -> (3) offset of its End Site, where the file has one [file units, file axes]."""
+    """Joint index -> (3) offset of its End Site, if the file has one [file units, file axes]."""
     rotations: np.ndarray
     """(F, J, 4) unit quaternions (w, x, y, z), relative to the parent."""
     root_pos: np.ndarray
     """(F, 3) position of the first root's head [file units, file axes]."""
     fps: float
-    """Frames a second, as trusted after reading."""
+    """Frames a second."""
     up_axis: str = "Y"
-    """'Y' or 'Z': which file axis points up, as found or asked for."""
+    """'Y' or 'Z': the file axis that points up, found or given."""
     unit: float = 1.0
-    """Metres in one file unit, as found or asked for."""
+    """Metres in one file unit, found or given."""
     translations: dict[int, np.ndarray] = field(default_factory=dict)
-    """Joint index -> (F, 3) moving offset in place of the rest offset, for joints that really move (not the root)."""
+    """Joint index -> (F, 3) offset in each frame, for joints other than the root whose offset changes."""
     warnings: tuple[str, ...] = ()
-    """What a person should know: one sentence each, naming file, line and joint where there is one."""
+    """One sentence each, with the file, line and joint concerned."""
     repaired: tuple[int, ...] = ()
-    """Frames (from 0) in which values were no finite numbers and were filled in from their neighbours."""
+    """Frames (from 0) whose values were not finite and were filled in from their neighbours."""
 
     @property
     def frames(self) -> int:
@@ -95,9 +95,9 @@ def rest_positions(clip: Clip) -> np.ndarray:
 
 
 def figures(clip: Clip, least: int = 5) -> list[Clip]:
-    """One clip for each root that carries at least ``least`` joints; a single figure comes back as it is.
+    """One clip for each root with at least ``least`` joints; a clip with one root is returned unchanged.
 
-    Several are called NAME.ROOT. Smaller trees (props, markers) are left out where there is a figure at all.
+    Several are called NAME.ROOT. Smaller trees (props, markers) are left out if there is any larger one.
     """
     roots = np.flatnonzero(clip.parents < 0)
     if len(roots) < 2:
@@ -131,9 +131,9 @@ def figures(clip: Clip, least: int = 5) -> list[Clip]:
 def without_rigid(
     parents: np.ndarray, offsets: np.ndarray, tips: Mapping[int, np.ndarray], rigid: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[int, np.ndarray]]:
-    """A tree of at most ``most`` joints, if that can be, in which all others stand where they stood.
+    """A tree reduced to ``most`` joints, if possible, without moving the joints that remain.
 
-    Joints that never turn or move (mask ``rigid`` (J)) are folded into what hangs on them, the shortest first; roots
+    Joints that never turn or move (mask ``rigid`` (J)) are folded into their children, the shortest first; roots
     stay. Returns the indices (K) of the joints that stay, and their parents, offsets and tips.
     """
     lengths = np.linalg.norm(offsets, axis=1)
@@ -155,9 +155,9 @@ def without_rigid(
 
 
 def body_joints(clip: Clip) -> np.ndarray:
-    """Mask (J) of joints that belong to the body: no leaf right below the root or further off than any limb is long.
+    """Mask (J) of joints that belong to the body: without leaves directly below the root or farther away than any limb is long.
 
-    Such leaves are helpers (rig controls, props, damaged offsets) and would spoil every guess of size.
+    Such leaves are helpers (rig controls, props, damaged offsets) and would spoil the guesses of size.
     """
     lengths = np.linalg.norm(clip.offsets, axis=-1)
     has_child = np.zeros(len(clip.parents), bool)
@@ -170,14 +170,14 @@ def body_joints(clip: Clip) -> np.ndarray:
 
 
 def helper_notes(clip: Clip) -> list[tuple[str, str]]:
-    """A sentence and its place for each leaf too far off to be a limb, with its counterpart on the other side if it has one."""
+    """A sentence and the joint it is about, for each leaf too far away to be a limb."""
     far = np.flatnonzero(~body_joints(clip) & (clip.parents != 0))
     lengths = np.linalg.norm(clip.offsets, axis=-1)
     notes = []
     for i in far[:3]:
         other = _counterpart(clip.names, clip.names[i])
         beside = "" if other is None else f", {short(clip.names[other])!r} on the other side only {lengths[other]:.4g}"
-        what = f"it stands {lengths[i]:.4g} units from its parent{beside}; taken for a helper, not for a limb"
+        what = f"it stands {lengths[i]:.4g} units from its parent{beside}; treated as a helper, not as a limb"
         notes.append((what, f"joint {short(clip.names[i])}"))
     return notes
 
@@ -200,18 +200,18 @@ def _sampled(clip: Clip) -> np.ndarray:
 
 
 def _placed(clip: Clip, frames: np.ndarray) -> Iterator[np.ndarray]:
-    """Joint positions (n, J, 3) of ``frames``, a few frames at a time: some files have thousands of joints."""
+    """Joint positions (n, J, 3) of ``frames``, a few frames at a time, because some files have thousands of joints."""
     step = max(1, _AT_ONCE // len(clip.names))
     for at in range(0, len(frames), step):
         yield global_pose(clip, frames[at : at + step])[1]
 
 
 def guess_up_axis(clip: Clip) -> tuple[str, str]:
-    """Which file axis points up, 'Y' or 'Z', and a sentence where that is doubtful (else an empty one).
+    """The file axis that points up, 'Y' or 'Z', and a sentence if that is doubtful (else an empty one).
 
-    Legs and trunk make a standing figure extend most along the vertical, summed over its bones; both the frames and the
-    rest pose are asked. Where they contradict each other (a figure that lies, a rest pose in other axes) or neither is
-    clear, that axis counts along which the lowest joint stays nearest to one level, and that level to zero: the floor.
+    The bones of a standing figure extend most along the vertical, because of legs and trunk. Both the frames and the rest
+    pose are examined. If they disagree (a lying figure, a rest pose in other axes) or neither is clear, the axis is the one
+    along which the lowest joint stays closest to one level near zero: the floor.
     """
     mask = body_joints(clip) & (clip.parents >= 0)
     if not mask.any():
@@ -246,10 +246,10 @@ def _lean(extent: np.ndarray) -> np.ndarray:
 
 
 def body_height(clip: Clip) -> float:
-    """Height of the figure [file units]: what its joints and tips span along ``up_axis``, helpers left out.
+    """Height of the figure [file units]: the extent of its joints and tips along ``up_axis``, without helpers.
 
-    The rest pose counts where it stands, else the tallest frames; a figure that only lies has at least 0.8 of its
-    longest chain of bones. 0 for a single joint without a tip.
+    It is that of the rest pose if it stands, else of the tallest frames, and at least 0.8 of the longest chain of bones,
+    in case the figure only lies. 0 for a single joint without a tip.
     """
     axis = 1 if clip.up_axis == "Y" else 2
     mask = body_joints(clip)
@@ -268,7 +268,7 @@ def body_height(clip: Clip) -> float:
 
 
 def guess_unit(clip: Clip) -> tuple[float, str]:
-    """Metres in one file unit, found from the height of the figure, and a sentence where that is a guess."""
+    """Metres in one file unit, found from the height of the figure, and a sentence if that is a guess."""
     height = body_height(clip)
     if not 1e-9 < height < 1e12:
         return 1.0, "the figure has no height, so its unit is not known; metres were assumed"

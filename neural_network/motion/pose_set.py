@@ -19,12 +19,12 @@ from ..core.skeleton import FARTHEST, MOST_TURNED, Skeleton
 from .tasks import TASKS, guess_task
 
 SCHEMA = 1
-FASTEST = 1e6  # [frames/s] beyond it these are no frame rates
+FASTEST = 1e6  # [frames/s] larger numbers are not frame rates
 
 
 @dataclass(frozen=True)
 class PoseSet:
-    """Raw poses of one Skeleton: no features, so that every layout and split can be made from them."""
+    """Raw poses of one Skeleton, from which every layout and split can be made."""
 
     skeleton: Skeleton
     rot: np.ndarray
@@ -32,13 +32,13 @@ class PoseSet:
     root_pos: np.ndarray
     """(F, 3) head of the root [m, armature space], float32."""
     clip: np.ndarray
-    """(F) int, which clip a frame belongs to; the frames of a clip stand together, in order."""
+    """(F) int, the clip of each frame; the frames of a clip are together and in order."""
     clip_names: tuple[str, ...]
     clip_tasks: tuple[str, ...]
     clip_fps: np.ndarray
     """(C) frames a second."""
     ground: np.ndarray | None = None
-    """(C) height of the floor under each clip [m, armature space]; found from the feet where absent."""
+    """(C) height of the floor under each clip [m, armature space]; found from the feet if absent."""
 
     @property
     def frames(self) -> int:
@@ -51,7 +51,7 @@ class PoseSet:
         return slice(int(start), int(stop))
 
     def clip_hash(self, clip: int) -> str:
-        """Content hash of one clip's poses, whatever file or place it stands in."""
+        """Content hash of one clip's poses, whatever its name, file or position."""
         rows = self.rows(clip)
         digest = hashlib.sha256(self.skeleton.fingerprint.encode())
         for array in (self.rot[rows], self.root_pos[rows]):
@@ -73,11 +73,11 @@ def make(
     clip_fps: np.ndarray | float = 30.0,
     ground: np.ndarray | None = None,
 ) -> PoseSet:
-    """A checked PoseSet; arguments as its fields, tasks guessed from the names where not given.
+    """A checked PoseSet; arguments are its fields. Tasks are guessed from the names if not given.
 
-    Rotations beyond half a turn come in as the same rotation the short way round. Raises ValueError saying what does not fit.
+    Rotations beyond half a turn become the same rotation the short way round. Raises ValueError if something does not fit.
     """
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinity, and is refused as such
+    with np.errstate(over="ignore"):  # numbers too large for float32 become infinity and are refused
         rot, root_pos = np.asarray(rot, np.float32), np.asarray(root_pos, np.float32)
     _check_motion(skeleton, rot, root_pos)
     clip, names = np.asarray(clip), tuple(str(n) for n in clip_names)
@@ -102,7 +102,7 @@ def _check_motion(skeleton: Skeleton, rot: np.ndarray, root_pos: np.ndarray) -> 
             )
     farthest = float(np.abs(root_pos).max())
     if farthest > FARTHEST:
-        raise ValueError(f"root_pos: expected metres, got a place {farthest:.3g} away")
+        raise ValueError(f"root_pos: expected metres, got a position {farthest:.3g} away")
     widest = float(np.linalg.norm(rot.astype(np.float64), axis=-1).max())
     if widest > MOST_TURNED:
         raise ValueError(f"rot: expected radians, got a rotation of {widest:.3g}")
@@ -153,7 +153,7 @@ def _short_way_round(rot: np.ndarray) -> np.ndarray:
 
 
 def save(path: str | os.PathLike[str], poses: PoseSet) -> None:
-    """Write ``training_data.npz``: whole or not at all, and the same bytes for the same poses."""
+    """Write ``training_data.npz`` whole or not at all. The same poses give the same bytes."""
     lengths = np.bincount(poses.clip, minlength=len(poses.clip_names))
     motion = [(poses.rot, poses.root_pos)]
     about = (poses.clip_names, poses.clip_tasks, poses.clip_fps, poses.ground)
@@ -237,9 +237,9 @@ _NEEDED = ("schema", "parents", "clip", *_NAME_LISTS, *(name for name in _NUMBER
 
 
 def load(path: str | os.PathLike[str]) -> PoseSet:
-    """Read ``training_data.npz``; nothing in it is ever unpickled.
+    """Read ``training_data.npz``. Nothing in it is unpickled.
 
-    Raises ValueError with the reason for anything that is not a sound pose file, FileNotFoundError with what to do.
+    Raises ValueError with the reason if it is not a valid pose file, FileNotFoundError if there is none.
     """
     path = Path(path)
     if not path.exists():
@@ -279,7 +279,7 @@ def load(path: str | os.PathLike[str]) -> PoseSet:
 
 
 def join(sets: list[PoseSet]) -> PoseSet:
-    """Several PoseSets of one Skeleton as one; another skeleton raises SkeletonMismatch."""
+    """Several PoseSets of one Skeleton as one. Raises SkeletonMismatch for different skeletons."""
     first = sets[0]
     for other in sets[1:]:
         first.skeleton.require_same(other.skeleton, "one of the pose sets")
@@ -313,9 +313,9 @@ def first(poses: PoseSet, frames: int) -> PoseSet:
 
 
 def on_body(poses: PoseSet, skeleton: Skeleton) -> PoseSet:
-    """The same motion on another body of the same tree: every bone turns as it did, strides grow with the leg.
+    """The same motion on another body of the same topology: same rotations, strides scaled with the leg.
 
-    Another skeleton raises SkeletonMismatch. The floor is found anew from the feet.
+    Raises SkeletonMismatch for another topology. The floor is found anew from the feet.
     """
     skeleton.require_same(poses.skeleton, "the other poses")
     scale = skeleton.leg_length / poses.skeleton.leg_length
@@ -331,9 +331,9 @@ def on_body(poses: PoseSet, skeleton: Skeleton) -> PoseSet:
 
 
 def without_overlap(others: PoseSet, own: PoseSet) -> PoseSet | None:
-    """The clips of ``others`` that share no pose with ``own``, of the same bones; None where there is none.
+    """The clips of ``others`` that share no pose with ``own``, on the same bones; None if there are none.
 
-    What is held out of ``own`` must not be learned from a copy of it.
+    Otherwise frames held out of ``own`` could be learned from copies in ``others``.
     """
     known = {row.tobytes() for row in _keys(own)}
     seen = np.array([row.tobytes() in known for row in _keys(others)])
@@ -354,5 +354,5 @@ def without_overlap(others: PoseSet, own: PoseSet) -> PoseSet | None:
 
 
 def _keys(poses: PoseSet) -> np.ndarray:
-    """(F, ...) rounded turns of all bones but the root's: a pose, wherever the body stands; float32 noise left out."""
+    """(F, ...) rounded rotations of all bones but the root: equal for equal poses, wherever the body is."""
     return np.ascontiguousarray(np.round(poses.skeleton.to_core(poses.rot)[:, 1:].astype(np.float64), 3) + 0.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Splits: which frames are trained on, validated on and tested on."""
+"""Splits: which frames are for training, validation and test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNUSED, TRAIN, VALIDATION, TEST = range(4)
 PART_NAMES = ("unused", "train", "validation", "test")
 SPLITS = ("block", "clip", "frame")
 SPLIT_SHARE = 0.11  # of the frames (or clips) held out for test, and as many for validation
-SPLIT_LEAST = 3  # frames at least in a test or validation block
+SPLIT_LEAST = 3  # minimum frames in a test or validation block
 SPLIT_GAP = 0.1  # [s] unused on each side of a held-out block: neighbouring frames are near-copies
 
 
@@ -19,8 +19,8 @@ def split(poses: PoseSet, kind: str = "block", share: float = SPLIT_SHARE, seed:
     """(F) int8, the part (UNUSED, TRAIN, VALIDATION, TEST) of every frame.
 
     ``block``: in each clip the last ``share`` of frames (at least 3) is test, the same before it validation, and 0.1 s
-    (at least one frame) on each side stays unused; a clip too short for that trains only. ``clip``: whole clips, permuted by ``seed``.
-    ``frame``: random frames, which leaks, since neighbours are near-copies. Raises ValueError where nothing is left to hold out.
+    (at least one frame) on each side stays unused; a clip too short for that is all training. ``clip``: whole clips, permuted by ``seed``.
+    ``frame``: random frames; this leaks, since neighbouring frames are near-copies. Raises ValueError if nothing can be held out.
     """
     if kind not in SPLITS:
         raise ValueError(f"split: expected one of {', '.join(SPLITS)}, got {kind!r}")
@@ -60,7 +60,7 @@ def split(poses: PoseSet, kind: str = "block", share: float = SPLIT_SHARE, seed:
 
 
 def folds(poses: PoseSet, count: int, share: float = SPLIT_SHARE, seed: int = 0) -> list[np.ndarray]:
-    """``count`` splits by whole clips: clips permuted by ``seed`` and dealt round-robin, each the test part of one fold.
+    """``count`` splits by whole clips: clips are permuted by ``seed`` and dealt round-robin, and each is in the test part of one fold.
 
     Validation clips are the first of the next fold's, as many as ``share`` of the rest (at least one).
     """
@@ -85,7 +85,7 @@ def _clip_parts(poses: PoseSet, test: np.ndarray, validation: np.ndarray) -> np.
 
 
 def thin(parts: np.ndarray, most: int) -> np.ndarray:
-    """``parts`` with at most ``most`` evenly spaced training frames left, the others unused; 0 keeps all."""
+    """``parts`` with at most ``most`` evenly spaced training frames; the others become unused. 0 keeps all."""
     rows = np.flatnonzero(parts == TRAIN)
     if not most or len(rows) <= most:
         return parts

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Task types: the fixed table, and the type that a clip's name suggests."""
+"""Task types: the fixed table, and a guess from a clip's name."""
 
 
 def guess_task(name: str) -> str:
-    """The task type that an action's or file's name suggests; 'other' where it suggests none."""
+    """The task type that the name of an action or file suggests, or 'other'."""
     lower = name.lower()
     return next((task for task, words in _TASK_WORDS if any(word in lower for word in words)), "other")
 
@@ -41,11 +41,11 @@ _TASK_WORDS = (
 
 
 TASKS = ("idle", "locomotion", "reach", "crouch", "jump", "combat", "acrobatics", "dance", "other")
-"""The fixed table of task types; an input holds the position in it divided by the last index."""
+"""The fixed table of task types. The task input is the position in it divided by the last index."""
 
 
 def task_value(name: str) -> float:
-    """The task input for a task's name; ValueError lists the names there are."""
+    """The task input for a task's name. Raises ValueError, which lists the names, for any other."""
     if name not in TASKS:
         raise ValueError(f"task: expected one of {', '.join(TASKS)}, got {name!r}")
     return TASKS.index(name) / (len(TASKS) - 1)
