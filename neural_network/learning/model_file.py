@@ -98,7 +98,7 @@ def require_learned(tensors: Mapping[str, np.ndarray]) -> None:
     """ValueError for NaN, infinity or a number too large to have been learned in any of ``tensors``."""
     for name, array in tensors.items():
         if not (np.abs(array) <= LARGEST).all():
-            raise ValueError(f"NaN, infinity or a huge number in {name}")
+            raise ValueError(f"expected finite numbers below {LARGEST:g}, got NaN, infinity or a huge number in {name}")
 
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:

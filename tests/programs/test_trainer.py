@@ -87,7 +87,7 @@ def test_one_command_trains_tests_and_tells_what_to_press(data: Path, tmp_path: 
     assert lines == ["1", "2"]
     for name in ("Holdout (FK)", "Interpolation (FK)", "Consistency", "Noise robustness", "Follow"):
         assert re.search(rf"^(PASS|FAIL)  {re.escape(name)}", out, re.MULTILINE)
-    assert "of 5 tests passed" in out
+    assert "of 6 tests passed" in out
     for row in ("network alone", "network + 3 exact steps", "nearest training frame", "ridge regression", "rest pose"):
         assert re.search(rf"^{re.escape(row)}.*\d", out, re.MULTILINE)
     assert "(split clip)" in out  # the harder figure stands beside it
@@ -141,7 +141,7 @@ def test_trained_and_passed_is_exit_code_0(trainer: Trainer, easy: Path) -> None
     words = ("--data", easy, "--epochs", "80", "--augment", "10", "--lr", "0.01", "--hidden", "64", "--no-beside")
     code, out, err = trainer(*words)
     assert (code, err) == (0, "")
-    assert "5 of 5 tests passed" in out
+    assert "6 of 6 tests passed" in out
 
 
 def test_the_figures_as_json(trainer: Trainer, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_the_figures_as_json(trainer: Trainer, tmp_path: Path) -> None:
         assert figures["mpjpe_mm"] >= 0
         assert figures["rotation_deg"] >= 0
     assert 0 <= card["refined"]["share_below_1mm"] <= 1
-    assert len(card["tests"]) == 5
+    assert len(card["tests"]) == 6
     assert all({"name", "passed", "score", "threshold"} <= set(t) for t in card["tests"])
 
 
@@ -174,7 +174,7 @@ def test_progress_is_one_object_an_epoch_and_a_last_word(trainer: Trainer, tmp_p
 def test_quiet_prints_the_results_only(trainer: Trainer) -> None:
     _, out, _ = trainer(*QUICK, "--quiet")
     assert "epoch" not in out
-    assert "of 5 tests passed" in out
+    assert "of 6 tests passed" in out
 
 
 def test_one_seed_gives_the_same_bytes(trainer: Trainer, tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_better_weights_of_the_same_data_and_split_are_kept(trainer: Trainer, tm
     before = (tmp_path / "best.npy").read_bytes()
     code, out, _ = trainer(*QUICK, "--epochs", "1", "--lr", "1e-6")
     assert code == 1
-    assert "holds better ones of the same data and split and was kept" in out
+    assert "already holds better ones for the same data and split, which were kept" in out
     assert (tmp_path / "best.npy").read_bytes() == before
 
 
@@ -313,9 +313,10 @@ def test_a_failure_leaves_the_old_weights_byte_for_byte(
 INTERRUPTED = """
 import os, signal, sys
 import standalone_trainer as trainer
+from neural_network.learning import stopping
 
 marks = sys.argv.pop(1).split("|")  # Ctrl-C comes when a line with the next of these words is printed
-tell, asked = trainer._print, trainer._CtrlC._asked
+tell, asked = trainer._print, stopping.Stopper._interrupt
 
 def print_and_interrupt(line):
     tell(line)
@@ -328,10 +329,10 @@ def asked_and_again(self, number, frame):
     if marks == ["twice"]:
         marks.clear()
         asked(self, number, frame)  # the same key press, passed on by the program that started us
-        self.asked_at -= trainer.ONE_PRESS  # time goes by
+        self._at -= stopping.SAME_PRESS  # time goes by
         os.kill(os.getpid(), signal.SIGINT)
 
-trainer._print, trainer._CtrlC._asked = print_and_interrupt, asked_and_again
+trainer._print, stopping.Stopper._interrupt = print_and_interrupt, asked_and_again
 sys.exit(trainer.main())
 """
 """A trainer that presses Ctrl-C itself, at a moment that no busy machine can miss."""
@@ -350,7 +351,7 @@ def test_after_ctrl_c_it_goes_on_to_the_very_same_result(data: Path, tmp_path: P
     assert done.returncode == 130, (done.stdout, done.stderr)
     assert "Stopping after this epoch (press Ctrl-C again to stop at once)" in done.stdout
     found = re.search(
-        r"Stopped after epoch (\d+). The best weights so far .* Go on with the same command and --resume", done.stdout
+        r"Stopped after epoch (\d+). The best weights so far .* To continue, add --resume to the same command", done.stdout
     )
     assert found, done.stdout
     assert int(found[1]) < 12
@@ -358,7 +359,7 @@ def test_after_ctrl_c_it_goes_on_to_the_very_same_result(data: Path, tmp_path: P
     network.load(tmp_path / "best.npy")
     resumed = run_cli("standalone_trainer.py", *words, "--weights", tmp_path / "best.npy", "--resume")
     assert resumed.returncode == 1, resumed.stderr
-    assert f"Going on after epoch {found[1]}" in resumed.stdout
+    assert f"Resuming after epoch {found[1]}" in resumed.stdout
     assert (tmp_path / "best.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["best.npy", "whole.npy"]
 
