@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rows of numbers in a motion file's text: a line a frame, wrapped lines, separators and spellings of every kind.
+"""Rows of numbers in the text of a motion file: one line per frame, wrapped lines, and all kinds of separators.
 
-The text is gone through twice, once to count and once to read, and a piece at a time, so that what is in memory is the
-motion that comes of it and not its text or its numbers as well.
+The text is processed twice, once to count and once to read, in small pieces, so that only the resulting motion is kept in
+memory and not its text and numbers as well.
 """
 
 from __future__ import annotations
@@ -16,81 +16,81 @@ from itertools import pairwise
 import numpy as np
 
 from ..core.messages import short
-from .text import CHUNK, Notes, count_words, cut, parse_number, read_numbers
+from .text import CHUNK, Notes, chunk_end, count_words, parse_number, read_numbers
 
-_SLOW_CHUNK = 1 << 13  # [bytes] of text that is cleaned or read word by word in one go: its words are objects then
-_COUNT_CHUNK = 1 << 14  # [bytes] of text whose lines are told apart in one go: they may all be empty
-_AT_ONCE = 1 << 13  # values handed over in one go
+_SLOW_CHUNK = 1 << 13  # [bytes] of text cleaned or read word by word at once: each word is then an object
+_COUNT_CHUNK = 1 << 14  # [bytes] of text whose lines are counted at once: they may all be empty
+_AT_ONCE = 1 << 13  # values in one block
 
 _COMMENT = re.compile(rb"(?m)^[ \t]*(?:#(?![\w/]+[!?]|N/A)|//|;)[^\n]*|(?<=[ \t])(?://|#[ \t])[^\n]*")
 _COUNTER = re.compile(rb"(?m)^[ \t]*\d+[:.)]?[ \t]+(?=[-+.\d])")
 _SECOND = re.compile(rb"(?<![A-Za-z0-9_])(?:HIERARCHY|ROOT|MOTION)(?![A-Za-z0-9_])", re.I)
 _SEPARATOR = re.compile(rb"[,;|]")
 _GLUED = re.compile(rb"(?<=[\d.])([-+])(?=[\d.])")
-_SPELLINGS = (
+_CLEANUPS = (
     (_COMMENT, b"", "comments among the frames were skipped"),
     (
         re.compile(
             rb"(?i)(?<!\S)[-+]?(?:\d\.#[A-Z]+\d*|nan\([^)\s]*\)|nan[A-Z]+|#[A-Z0-9/]+[!?]?|null|none|n/a)(?!\S)"
         ),
         b"nan",
-        "words like -nan(ind) stand for missing numbers",
+        "words such as -nan(ind) were read as missing numbers",
     ),
     (re.compile(rb"(?<=[\d.])[dD](?=[-+]?\d)"), b"e", "Fortran exponents (1.0D+02) were read"),
     (re.compile(b"\xe2\x88\x92"), b"-", "Unicode minus signs were read"),
-    (re.compile(rb"[\[\]()]"), b" ", "brackets around numbers were left out"),
+    (re.compile(rb"[\[\]()]"), b" ", "brackets around numbers were removed"),
 )
 
 
 @dataclass(frozen=True)
-class Spelling:
-    """What is done to a piece of text so that its numbers can be read: substitutions in turn, None where nothing is."""
+class Cleanup:
+    """Substitutions, applied in turn, that turn a text into plain numbers."""
 
     steps: tuple[tuple[re.Pattern[bytes], bytes], ...] = ()
 
     def clean(self, text: bytes) -> bytes:
-        """The text as ``float`` would have it; line feeds stay where they are."""
+        """The text with its numbers as ``float`` reads them; line feeds are kept."""
         for pattern, replacement in self.steps:
             text = pattern.sub(replacement, text)
         return text
 
 
 @dataclass(frozen=True)
-class Text:
+class NumberText:
     """The part of ``data`` that holds rows of numbers."""
 
     data: bytes
     begin: int
     stop: int
-    spelling: Spelling | None = None
-    """None where all words are taken to be plain numbers; reading raises ValueError where one is none."""
+    cleanup: Cleanup | None = None
+    """None if all words are assumed to be plain numbers; reading then raises ValueError for any other word."""
 
     @property
     def first_line(self) -> int:
-        """Line in the file, from 1, on which the text begins."""
+        """Line in the file, from 1, where the text begins."""
         return self.data.count(b"\n", 0, self.begin) + 1
 
     def counted(
         self, notes: Notes | None = None, joint_of: Callable[[int], str] = str
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """For each piece, the words in it and how many of them stand before each of its line feeds."""
-        if self.spelling is not None:
-            yield from ((len(values), feeds) for values, feeds in self._careful(notes, joint_of))
+        """For each piece, the number of words in it and the number of words before each of its line feeds."""
+        if self.cleanup is not None:
+            yield from ((len(values), feeds) for values, feeds in self._cleaned_numbers(notes, joint_of))
             return
         position = self.begin
         while position < self.stop:
-            end = cut(self.data, position, self.stop, _COUNT_CHUNK)
+            end = chunk_end(self.data, position, self.stop, _COUNT_CHUNK)
             yield count_words(self.data[position:end])
             position = end
 
     def numbers(self, feeds: bool = False) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """For each piece, the numbers (n) in it; with ``feeds``, how many of them stand before each line feed."""
-        if self.spelling is not None:
-            yield from self._careful(None, str)
+        """For each piece, the numbers (n) in it and, with ``feeds``, how many of them are before each line feed."""
+        if self.cleanup is not None:
+            yield from self._cleaned_numbers(None, str)
             return
         position = self.begin
         while position < self.stop:
-            end = cut(self.data, position, self.stop, _COUNT_CHUNK if feeds else CHUNK)
+            end = chunk_end(self.data, position, self.stop, _COUNT_CHUNK if feeds else CHUNK)
             text = self.data[position:end]
             values = read_numbers(text)
             if values is None:
@@ -98,7 +98,9 @@ class Text:
             yield values, count_words(text)[1] if feeds else np.zeros(0, int)
             position = end
 
-    def _careful(self, notes: Notes | None, joint_of: Callable[[int], str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _cleaned_numbers(
+        self, notes: Notes | None, joint_of: Callable[[int], str]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for text, line, whole in self.cleaned():
             values = read_numbers(text)
             if values is None:
@@ -107,27 +109,27 @@ class Text:
                 yield values, count_words(text)[1]
 
     def cleaned(self) -> Iterator[tuple[bytes, int, bool]]:
-        """Pieces of the text as its spelling makes them, the line on which each begins, and whether at its beginning."""
-        assert self.spelling is not None
-        comments = any(pattern is _COMMENT for pattern, _ in self.spelling.steps)
+        """Cleaned pieces of the text, the line on which each begins, and whether it begins at the start of that line."""
+        assert self.cleanup is not None
+        comments = any(pattern is _COMMENT for pattern, _ in self.cleanup.steps)
         position, line = self.begin, self.first_line
         while position < self.stop:
-            end = cut(self.data, position, self.stop, _SLOW_CHUNK)
+            end = chunk_end(self.data, position, self.stop, _SLOW_CHUNK)
             text = self.data[position:end]
             if comments and not text.endswith(b"\n") and _COMMENT.search(text, text.rfind(b"\n") + 1):
-                found = self.data.find(b"\n", end, self.stop)  # the comment goes on to the end of its line
+                found = self.data.find(b"\n", end, self.stop)  # the comment continues to the end of its line
                 end = self.stop if found < 0 else found
-            yield self.spelling.clean(text), line, position == self.begin or self.data[position - 1] == 10
+            yield self.cleanup.clean(text), line, position == self.begin or self.data[position - 1] == 10
             line += text.count(b"\n")
             position = end
 
 
 def _word_by_word(
-    text: bytes, first_line: int, fresh: bool, notes: Notes | None, joint_of: Callable[[int], str]
+    text: bytes, first_line: int, starts_line: bool, notes: Notes | None, joint_of: Callable[[int], str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers (n), NaN for what is none, and how many stand before each line feed; lines without any are skipped.
+    """Numbers (n), NaN for other words, and how many are before each line feed; lines without numbers are skipped.
 
-    ``fresh`` says that the text begins where a line does.
+    ``starts_line`` says whether the text begins at the start of a line.
     """
     values, feeds = array("d"), array("q")
     for number, found in enumerate(re.finditer(rb"[^\n]*\n|[^\n]+", text), first_line):
@@ -137,24 +139,24 @@ def _word_by_word(
             if value is None:
                 unreadable.append((column, word.group()[:40]))
             values.append(np.nan if value is None else value)
-        whole = (fresh or found.start() > 0) and found.group().endswith(b"\n")
+        whole = (starts_line or found.start() > 0) and found.group().endswith(b"\n")
         skipped = whole and bool(unreadable) and len(unreadable) == len(values) - begin
         if skipped:
             del values[begin:]
         if unreadable and notes is not None:
             column, odd = unreadable[0]
-            said = short((found.group().strip()[:60] if skipped else odd).decode("latin-1"), 40)
+            shown = short((found.group().strip()[:60] if skipped else odd).decode("latin-1"), 40)
             place = f"line {number}" if skipped else f"line {number}, joint {joint_of(column)}"
-            notes.add(f"{said!r} is no {'row of numbers, skipped' if skipped else 'number'}", place)
+            notes.add(f"{shown!r} is not a {'row of numbers; it was skipped' if skipped else 'number'}", place)
         if found.group().endswith(b"\n"):
             feeds.append(len(values))
     return np.array(values, dtype=np.float64), np.array(feeds, dtype=np.int64)
 
 
-def careful(data: bytes, begin: int, width: int, source: str, notes: Notes) -> Text:
-    """The text from ``begin`` on with what must be done to read it, each step noted; ``width`` values make a row.
+def text_with_cleanup(data: bytes, begin: int, width: int, source: str, notes: Notes) -> NumberText:
+    """The text from ``begin`` on and the cleanup it needs, each step noted; a row has ``width`` values.
 
-    ValueError where numbers hold both a comma and a dot.
+    Raises ValueError for numbers with both a comma and a dot.
     """
 
     def place(position: int) -> str:
@@ -170,27 +172,27 @@ def careful(data: bytes, begin: int, width: int, source: str, notes: Notes) -> T
             place(second.start()),
         )
     steps = []
-    for pattern, replacement, what in _SPELLINGS:
+    for pattern, replacement, what in _CLEANUPS:
         found = pattern.search(data, begin, stop)
         if found:
             notes.add(what, place(found.start()))
             steps.append((pattern, replacement))
-    if _numbered(Text(data, begin, stop, Spelling(tuple(steps))), width):
-        notes.add("the rows are numbered; the first value of each was left out", place(begin))
+    if _numbered(NumberText(data, begin, stop, Cleanup(tuple(steps))), width):
+        notes.add("the rows are numbered; the first value of each was ignored", place(begin))
         steps.append((_COUNTER, b""))
     mark = _SEPARATOR.search(data, begin, stop)
-    so_far = Text(data, begin, stop, Spelling(tuple(steps)))
+    so_far = NumberText(data, begin, stop, Cleanup(tuple(steps)))
     if mark and any(_SEPARATOR.search(text) for text, _, _ in so_far.cleaned()):
         steps += _separators(so_far, width, source, place(mark.start()), notes)
     glued = _GLUED.search(data, begin, stop)
     if glued:
-        notes.add("numbers glued together at their signs (1.5-2.3) were taken apart", place(glued.start()))
+        notes.add("numbers without a space between them (1.5-2.3) were split", place(glued.start()))
         steps.append((_GLUED, rb" \1"))
-    return Text(data, begin, stop, Spelling(tuple(steps)))
+    return NumberText(data, begin, stop, Cleanup(tuple(steps)))
 
 
-def _numbered(text: Text, width: int) -> bool:
-    """Whether a counter stands before the ``width`` values of the first rows."""
+def _numbered(text: NumberText, width: int) -> bool:
+    """Whether the ``width`` values of the first rows follow a counter."""
     piece = next((piece for piece, _, _ in text.cleaned()), b"")
     rows = [line.split() for line in piece.split(b"\n")[:4] if line.strip()][:3]
     if len(rows) < 2 or any(len(row) != width + 1 for row in rows) or not _COUNTER.match(piece.lstrip()):
@@ -199,18 +201,20 @@ def _numbered(text: Text, width: int) -> bool:
     return all(b is not None and a is not None and b == a + 1 for a, b in pairwise(counts))
 
 
-def _separators(text: Text, width: int, source: str, place: str, notes: Notes) -> list[tuple[re.Pattern[bytes], bytes]]:
-    """Whether commas are decimal commas or stand between numbers, as the first row tells."""
+def _separators(
+    text: NumberText, width: int, source: str, place: str, notes: Notes
+) -> list[tuple[re.Pattern[bytes], bytes]]:
+    """Steps that handle commas, semicolons and bars; the first row tells decimal commas from separators."""
     row = next((line for piece, _, _ in text.cleaned() for line in piece.split(b"\n") if line.strip()), b"")
     steps = [(re.compile(rb",(?=\s)"), b" ")] if re.search(rb",[ \t]", row) else []
-    row = Spelling(tuple(steps)).clean(row)
+    row = Cleanup(tuple(steps)).clean(row)
     words = re.split(rb"[\s;|]+", row.strip(b" \t\r\n;|"), maxsplit=width + 1)
     comma = re.compile(rb",(?=\S)" if steps else rb",").search(text.data, text.begin, text.stop)
     if comma and len(words) == width:
         if re.compile(rb"\d,\d+\.\d|\d\.\d+,\d").search(text.data, text.begin, text.stop):
             raise ValueError(
                 f"{source}, {place}: numbers hold both a comma and a dot; "
-                "expected a decimal dot and no thousands marks, export again"
+                "expected a decimal dot and no thousands separators, export again"
             )
         notes.add("decimal commas were read as decimal dots", place)
         return [*steps, (re.compile(rb","), b"."), (re.compile(rb"[;|]"), b" ")]
@@ -223,16 +227,16 @@ def _separators(text: Text, width: int, source: str, place: str, notes: Notes) -
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of ``width`` numbers that are read when they are asked for."""
+    """Rows of ``width`` numbers, read on demand."""
 
-    text: Text
+    text: NumberText
     width: int
     count: int
     right: np.ndarray | None = None
-    """Mask over the lines that hold a word: which make a row; None where values are counted, whatever the lines."""
+    """Mask over the non-empty lines: which of them are rows; None if values are counted instead of lines."""
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """The rows (n, width), some at a time; a line that makes no row comes as NaN."""
+        """The rows (n, width) in blocks; a line that is not a row is NaN."""
         most = max(1, _AT_ONCE // self.width) if self.width else 1
         done = 0
         for rows in self._by_value() if self.right is None else self._by_line(self.right, most):
@@ -273,7 +277,7 @@ class Rows:
 
 
 def find_rows(
-    text: Text,
+    text: NumberText,
     widths: Sequence[int],
     declared: int | None,
     joints: Sequence[str],
@@ -281,15 +285,15 @@ def find_rows(
     source: str,
     notes: Notes,
 ) -> tuple[Rows, int]:
-    """How a text is cut into rows, and which of ``widths`` it holds: the first, unless more lines have the second.
+    """How a text is divided into rows, and which of ``widths`` they have: the first, unless more lines have the second.
 
-    ``declared`` is the number of frames that the file claims; ``joint_of`` names the joint of a column. What is odd is
-    noted. ValueError where most lines have the wrong length.
+    ``declared`` is the number of frames that the header claims; ``joint_of`` names the joint of a column. Everything
+    unusual is noted. Raises ValueError if most lines have the wrong length.
     """
     lengths, total = _line_lengths(text, notes, joint_of)
     width = widths[0]
     if widths[1] not in (0, width) and np.count_nonzero(lengths == widths[1]) > np.count_nonzero(lengths == width):
-        notes.add(f"rows hold {widths[1]} values, as the CHANNELS numbers add up to; those were trusted")
+        notes.add(f"rows have {widths[1]} values, as many as the CHANNELS numbers say; those were used")
         width = widths[1]
     which = int(width != widths[0])
     whole, rest = divmod(total, width)
@@ -311,12 +315,12 @@ def find_rows(
         notes.add(cut_off, f"{_place(text, last)}, joint {joint_of(int(lengths[-1]))}")
         return by_value, which
     if whole and lengths.min() < width and _lines_end_with_frames(lengths, width, whole):
-        notes.add("frames are wrapped over several lines; values were counted, not lines", _place(text, 0))
+        notes.add("frames are wrapped over several lines; values were counted instead of lines", _place(text, 0))
         if rest:
             notes.add(cut_off, _place(text, last))
         return by_value, which
     if rest == 0 and (len(lengths) == 1 or whole == declared):
-        notes.add("line breaks do not fall between frames; values were counted, not lines", _place(text, 0))
+        notes.add("line breaks are not between frames; values were counted instead of lines", _place(text, 0))
         return by_value, which
     right = lengths == width
     wrong = np.flatnonzero(~right)
@@ -324,7 +328,7 @@ def find_rows(
         raise fault(int(wrong[0]))
     for used in wrong[:3]:
         notes.add(
-            f"expected {width} values, got {lengths[used]}; this frame is filled in from its neighbours",
+            f"expected {width} values, got {lengths[used]}; this frame was interpolated from its neighbours",
             _place(text, int(used)),
         )
     if len(wrong) > 3:
@@ -332,8 +336,8 @@ def find_rows(
     return Rows(text, width, int(np.flatnonzero(right)[-1]) + 1, right), which
 
 
-def _line_lengths(text: Text, notes: Notes, joint_of: Callable[[int], str]) -> tuple[np.ndarray, int]:
-    """Words on each line that holds some, and how many all together."""
+def _line_lengths(text: NumberText, notes: Notes, joint_of: Callable[[int], str]) -> tuple[np.ndarray, int]:
+    """Number of words on each non-empty line, and in total."""
     lengths = array("I")
     last = total = 0
     for words, feeds in text.counted(notes, joint_of):
@@ -356,8 +360,8 @@ def _lines_end_with_frames(lengths: np.ndarray, width: int, whole: int) -> bool:
     return found == whole
 
 
-def _place(text: Text, wanted: int) -> str:
-    """The line in the file of the ``wanted``-th line that holds a word."""
+def _place(text: NumberText, wanted: int) -> str:
+    """The place of the ``wanted``-th non-empty line."""
     line, used, carried = text.first_line, 0, 0
     for words, feeds in text.counted():
         filled = np.diff(feeds, prepend=0)

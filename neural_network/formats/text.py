@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Text as motion files hold it: encodings, names, and numbers by the million."""
+"""Text of motion files: encodings, warnings, and fast reading of numbers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 
 from ..core.messages import short
 
-CHUNK = 1 << 16  # [bytes] of text looked at in one go
-_WORDS = 1 << 13  # words turned into numbers in one go
+CHUNK = 1 << 16  # [bytes] of text processed at once
+_WORDS = 1 << 13  # words turned into numbers at once
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?"
-_LONGEST = 24  # letters in a number of the quick kind
+_LONGEST = 24  # characters of a number that the fast parser reads
 _POWERS = 10.0 ** np.arange(_LONGEST)
 _BLANKS = re.compile(rb"[\t-\r ]")
 _SPACE = np.zeros(256, bool)
 _SPACE[[9, 10, 11, 12, 13, 32]] = True
 
-_PLACES = 4  # places of one warning that are named
-_SORT = 12  # warnings of one sort that are spelled out
-_PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[-+\d.e]*\d")
+_MAX_PLACES = 4  # places listed for one warning
+_MAX_ALIKE = 12  # warnings that differ only in names and numbers
+_NAMES_AND_NUMBERS = re.compile(r"'[^']*'|\"[^\"]*\"|[-+\d.e]*\d")
 
 _OTHER_FORMATS = (
     (b"Kaydara FBX", "an FBX file: import it through Blender"),
@@ -33,58 +33,58 @@ _OTHER_FORMATS = (
     (b"\x1f\x8b", "a gzip archive: unpack it first"),
     (b"7z\xbc\xaf", "a 7z archive: unpack it first"),
     (b"version https://git-lfs", "a Git LFS pointer, not the file itself: fetch the file first"),
-    (b"<!DOCTYPE", "a web page, not a BVH file: download the file itself"),
-    (b"<html", "a web page, not a BVH file: download the file itself"),
+    (b"<!DOCTYPE", "a web page, not a motion file: download the file itself"),
+    (b"<html", "a web page, not a motion file: download the file itself"),
 )
 
 
 class Notes:
-    """Warnings about one file: equal ones become one with a count, and of many alike the first are spelled out.
+    """Warnings about one file. Equal ones are merged and counted, and only the first of many similar ones are kept.
 
-    However damaged a file is, what is kept here stays small.
+    So this stays small, however damaged a file is.
     """
 
     def __init__(self, source: str) -> None:
         self.source = source
         self._found: dict[str, tuple[list[str], list[int]]] = {}
-        self._sorts: dict[str, int] = {}
+        self._kinds: dict[str, int] = {}
 
     def add(self, what: str, place: str = "") -> None:
-        """Note a sentence; ``place`` says where in the file: "line 5, joint Hips"."""
+        """Add a warning; ``place`` says where in the file: "line 5, joint Hips"."""
         what = short(what, 400)
         if what not in self._found:
-            sort = _PARTICULAR.sub("", what)
-            self._sorts[sort] = self._sorts.get(sort, 0) + 1
-            if self._sorts[sort] > _SORT:
+            kind = _NAMES_AND_NUMBERS.sub("", what)
+            self._kinds[kind] = self._kinds.get(kind, 0) + 1
+            if self._kinds[kind] > _MAX_ALIKE:
                 return
             self._found[what] = ([], [0])
         places, count = self._found[what]
         count[0] += 1
-        if place and len(places) < _PLACES:
+        if place and len(places) < _MAX_PLACES:
             places.append(short(place, 150))
 
     def copy(self) -> Notes:
-        """The same notes, to go on with and perhaps to throw away."""
+        """An independent copy, for an attempt that may be discarded."""
         other = Notes(self.source)
         other._found = {what: (list(places), list(count)) for what, (places, count) in self._found.items()}
-        other._sorts = dict(self._sorts)
+        other._kinds = dict(self._kinds)
         return other
 
     def sentences(self) -> tuple[str, ...]:
-        """What was noted, in the order in which each came first."""
+        """All warnings, in the order in which they first occurred."""
         out = []
         for what, (places, (count,)) in self._found.items():
             where = f"{self.source}, {'; '.join(places)}" if places else self.source
             out.append(f"{where}: {what}" + (f" ({count} times)" if count > max(len(places), 1) else ""))
-        left = sum(count - _SORT for count in self._sorts.values() if count > _SORT)
+        left = sum(count - _MAX_ALIKE for count in self._kinds.values() if count > _MAX_ALIKE)
         return (*out, f"{self.source}: {left} more warnings like these") if left else tuple(out)
 
 
-def plain_bytes(data: bytes, source: str, notes: Notes, expected: str = "a BVH file with HIERARCHY") -> bytes:
-    """Bytes of a text file in an ASCII-compatible encoding with line feeds.
+def normalized_bytes(data: bytes, source: str, notes: Notes, expected: str = "a BVH file with HIERARCHY") -> bytes:
+    """The bytes of a text file in an ASCII-compatible encoding with line feeds.
 
-    Byte-order marks, UTF-16 and UTF-32, Ctrl-Z at the end and lone carriage returns are taken away; the encoding of
-    names stays open (see ``decode``). ValueError for an empty file, binary data and files of other well-known types.
+    Converts UTF-16, UTF-32 and lone carriage returns, and removes byte-order marks and a Ctrl-Z at the end. Names keep
+    their encoding (see ``decode``). Raises ValueError for an empty file, binary data and other well-known file types.
     """
     if not data.strip(b"\x00\r\n\t \x1a"):
         raise ValueError(f"{source}: the file is empty; expected {expected}")
@@ -110,18 +110,18 @@ def plain_bytes(data: bytes, source: str, notes: Notes, expected: str = "a BVH f
             raise ValueError(f"{source}: this is {what}")
     if data.endswith(b"\x00"):
         whole, data = len(data), data.rstrip(b"\x00")
-        notes.add(f"{whole - len(data)} zero bytes at the end were left out")
+        notes.add(f"{whole - len(data)} zero bytes at the end were removed")
     if b"\x00" in data:
         if data.count(b"\x00") > 0.01 * len(data):
             raise ValueError(f"{source}: binary data; expected {expected}")
-        notes.add(f"{data.count(0)} zero bytes were taken as blanks")
+        notes.add(f"{data.count(0)} zero bytes were read as spaces")
         data = data.replace(b"\x00", b" ")
     if b"\x1a" in data[-16:]:
         data = data.rstrip(b"\x1a\r\n\t ") + b"\n"
     if b"\r" in data and b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     if b"\xc2\xa0" in data and _is_utf8(data[:CHUNK]):
-        notes.add("no-break spaces were read as blanks")
+        notes.add("no-break spaces were read as spaces")
         data = data.replace(b"\xc2\xa0", b" ")
     return data
 
@@ -135,10 +135,10 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def decode(header: bytes) -> str:
-    """Text with names: UTF-8, else Shift-JIS or GB18030 where it looks like one, else Latin-1 (which always fits).
+    """Decode text with names: UTF-8, else Shift-JIS or GB18030 if it looks like one, else Latin-1 (which always works).
 
-    A single high byte among ASCII letters, as in "H\xfcfte", is Latin-1; East Asian text has pairs of high
-    bytes or bytes that are control codes in Latin-1, and Shift-JIS names have no half-width letters.
+    A single high byte among ASCII letters, as in "H\xfcfte", is Latin-1. East Asian text has pairs of high bytes, or
+    bytes that are control codes in Latin-1; Shift-JIS names have no half-width letters.
     """
     try:
         return header.decode("utf-8")
@@ -156,7 +156,7 @@ def decode(header: bytes) -> str:
 
 
 def parse_number(word: str | bytes) -> float | None:
-    """A word as a float, Fortran's D exponents too; None where it is no number."""
+    """A word as a float, including Fortran's D exponents; None if it is not a number."""
     try:
         value = float(word)
     except ValueError:
@@ -170,8 +170,8 @@ def parse_number(word: str | bytes) -> float | None:
     return None
 
 
-def cut(data: bytes, begin: int, stop: int, size: int = CHUNK) -> int:
-    """Where to cut ``data`` after ``begin``, at most at ``stop``: ``size`` bytes on or less, behind a line, else between words."""
+def chunk_end(data: bytes, begin: int, stop: int, size: int = CHUNK) -> int:
+    """Where a piece of ``data`` of at most ``size`` bytes from ``begin`` ends: after a line, else between words, else ``stop``."""
     end = begin + size
     if end >= stop:
         return stop
@@ -188,7 +188,7 @@ def _next_blank(data: bytes, position: int) -> int:
 
 
 def count_words(text: bytes) -> tuple[int, np.ndarray]:
-    """How many words a text holds, and how many stand before each of its line feeds."""
+    """The number of words in a text, and the number of words before each of its line feeds."""
     raw = np.frombuffer(text, np.uint8)
     blank = _SPACE[raw]
     first = ~blank
@@ -202,7 +202,7 @@ def count_words(text: bytes) -> tuple[int, np.ndarray]:
 
 
 def read_numbers(text: bytes) -> np.ndarray | None:
-    """All words (N) of a text as numbers; None where one is none."""
+    """All words (N) of a text as numbers; None if one is not a number."""
     raw = np.frombuffer(b" " + text + b" " * (_LONGEST + 1), np.uint8)
     blank = _SPACE[raw]
     edges = np.flatnonzero(blank[1:] != blank[:-1]) + 1
@@ -218,10 +218,10 @@ def read_numbers(text: bytes) -> np.ndarray | None:
 
 
 def _plain_decimals(raw: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray | None:
-    """The words of ``raw`` as numbers where all are like -12.345, None where one is not.
+    """The words of ``raw`` as numbers if all look like -12.345, else None.
 
-    Digits are gathered one place at a time for all words together, three times as fast as calling a number parser for
-    each. Up to 15 digits make an exact integer and the power of ten is exact, so the quotient is correctly rounded.
+    Digits are read one place at a time for all words together, three times as fast as parsing each word. Up to 15 digits
+    make an exact integer and the power of ten is exact, so the quotient is correctly rounded.
     """
     if not len(starts):
         return np.zeros(0)
@@ -235,7 +235,7 @@ def _plain_decimals(raw: np.ndarray, starts: np.ndarray, lengths: np.ndarray) ->
     for place in range(longest):
         inside = lengths > place
         letter = raw[starts + place]
-        digit = letter - 48  # wraps around for what stands before "0"
+        digit = letter - 48  # wraps around for characters before "0"
         is_digit = (digit < 10) & inside
         whole = np.where(is_digit, whole * 10 + digit, whole)
         digits += is_digit
@@ -249,7 +249,7 @@ def _plain_decimals(raw: np.ndarray, starts: np.ndarray, lengths: np.ndarray) ->
 
 
 def _any_numbers(text: bytes) -> np.ndarray | None:
-    """The numbers of a text that ends with a blank, exponents and nan included; None where something else is in it."""
+    """The numbers of a text that ends with a space, including exponents and nan; None if it holds anything else."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)
         try:

@@ -258,7 +258,7 @@ def test_decimal_commas_are_read_with_a_warning() -> None:
 def test_an_unusual_rate_is_trusted_but_shown() -> None:
     clip = odd("40")
     assert clip.fps == 2
-    assert any("2 frames a second" in warning for warning in clip.warnings)
+    assert any("2 frames per second" in warning for warning in clip.warnings)
 
 
 def test_a_far_helper_does_not_count_for_the_height() -> None:
@@ -310,11 +310,11 @@ READ: dict[str, tuple[Maker, str]] = {
     "frame time before frames": (lambda: HEAD + "MOTION\nFrame Time: 0.0333333\nFrames: 6\n" + ROWS, ""),
     "equals signs": (lambda: BASE.replace("Frames:", "Frames =").replace("Frame Time:", "FrameTime ="), ""),
     "a negative frame time": (lambda: BASE.replace("Time: 0", "Time: -0"), "negative"),
-    "a frame time that is no number": (lambda: BASE.replace("0.0333333", "nan"), "no number"),
+    "a frame time that is no number": (lambda: BASE.replace("0.0333333", "nan"), "not a number"),
     "a frame time in milliseconds": (lambda: BASE.replace("0.0333333", "33.3333 ms"), ""),
     "frames a second instead": (lambda: BASE.replace("Frame Time: 0.0333333", "FPS: 30"), ""),
     "a huge number of frames": (lambda: BASE.replace("Frames: 6", "Frames: 999999999999"), "holds 6"),
-    "a negative number of frames": (lambda: BASE.replace("Frames: 6", "Frames: -3"), "no count"),
+    "a negative number of frames": (lambda: BASE.replace("Frames: 6", "Frames: -3"), "not a count"),
     "comments": (lambda: BASE.replace("MOTION", "# made by hand\nMOTION // rows follow"), ""),
     "comments among the rows": (lambda: HEAD + HEADING + "# first\n" + ROWS, ""),
     "commas between numbers": (lambda: HEAD + HEADING + ROWS.replace(" ", ","), "separators"),
@@ -322,7 +322,7 @@ READ: dict[str, tuple[Maker, str]] = {
     "semicolons between decimal commas": (lambda: HEAD + HEADING + ROWS.replace(".", ",").replace(" ", ";"), "comma"),
     "decimal commas everywhere": (lambda: (HEAD + HEADING + ROWS).replace(".", ","), "comma"),
     "Fortran exponents": (lambda: HEAD + HEADING + ROWS.replace("0.0000", "0.0000D+00"), "Fortran"),
-    "numbers glued at their signs": (lambda: HEAD + HEADING + ROWS.replace(" -", "-"), "glued"),
+    "numbers glued at their signs": (lambda: HEAD + HEADING + ROWS.replace(" -", "-"), "without a space"),
     "Unicode minus signs": (lambda: HEAD + HEADING + ROWS.replace("-", "\u2212"), "minus"),
     "no-break spaces": (lambda: (HEAD + HEADING).replace(" ", "\u00a0") + ROWS, "no-break"),
     "blanks by the thousand": (lambda: HEAD + HEADING + ROWS.replace(" ", " " * 3000), ""),
@@ -343,7 +343,7 @@ READ: dict[str, tuple[Maker, str]] = {
     "EndSite in one word": (lambda: BASE.replace("End Site", "EndSite"), ""),
     "End Site with a name": (lambda: BASE.replace("End Site", "End Site tip"), ""),
     "Site alone": (lambda: BASE.replace("End Site", "Site"), ""),
-    "words before HIERARCHY": (lambda: "exported by hand\n" + BASE, "not understood"),
+    "words before HIERARCHY": (lambda: "exported by hand\n" + BASE, "not recognised"),
     "two byte-order marks": (lambda: b"\xef\xbb\xbf" * 2 + BASE.encode(), ""),
     "UTF-16 with a mark and carriage returns": (lambda: BASE.replace("\n", "\r").encode("utf-16"), ""),
     "line ends of three kinds": (lambda: BASE.replace("}\n", "}\r\n").replace("{\n", "{\r"), ""),
@@ -373,7 +373,7 @@ READ: dict[str, tuple[Maker, str]] = {
         lambda: re.sub(r"CHANNELS 3 (.*)", r"CHANNELS 6 \1 Xscale Yscale Zscale", HEAD) + HEADING + _scaled(),
         "Xscale",
     ),
-    "words behind the channels": (lambda: BASE.replace("Yrotation", "Yrotation ok", 2), "behind the channels"),
+    "words behind the channels": (lambda: BASE.replace("Yrotation", "Yrotation ok", 2), "after the channels"),
     "brackets around an OFFSET": (lambda: re.sub(r"OFFSET (.*)", r"OFFSET (\1)", BASE), ""),
     "a unit behind an OFFSET": (lambda: re.sub(r"(OFFSET .*)", r"\1 cm", BASE), "OFFSET has"),
     "brackets around the rows": (lambda: HEAD + HEADING + re.sub(r"(?m)^(.+)$", r"[\1]", ROWS), "brackets"),
@@ -385,14 +385,14 @@ READ: dict[str, tuple[Maker, str]] = {
     "exponents without a sign": (lambda: HEAD + HEADING + re.sub(r"\.(\d{4})", r".\1e0", ROWS), ""),
     "exponents glued at the signs": (
         lambda: HEAD + HEADING + re.sub(r"\.(\d{4})", r".\1E-00", ROWS).replace(" -", "-"),
-        "glued",
+        "without a space",
     ),
     "decimal commas between tabs": (lambda: HEAD + HEADING + ROWS.replace(".", ",").replace(" ", "\t"), "comma"),
     "a frame time with an exponent": (lambda: BASE.replace("0.0333333", "3.33333E-02"), ""),
     "a frame time with a comma": (lambda: BASE.replace("0.0333333", "0,0333333"), ""),
     "a number of frames with a dot": (lambda: BASE.replace("Frames: 6", "Frames: 6.0"), ""),
     "no blanks behind colons": (lambda: BASE.replace(": ", ":"), ""),
-    "text behind the last row": (lambda: BASE + "exported by hand\n", "no row of numbers"),
+    "text behind the last row": (lambda: BASE + "exported by hand\n", "not a row of numbers"),
     "a joint called MOTION": (lambda: BASE.replace("JOINT Head", "JOINT MOTION"), ""),
     "a joint called End": (lambda: BASE.replace("JOINT Head", "JOINT End"), ""),
 }
@@ -496,7 +496,7 @@ def test_joints_without_channels_are_folded_away_only_where_they_would_fill_the_
     short = "\n".join(" ".join(f"{float(value):.0f}" for value in row.split()) for row in ROWS.strip().split("\n"))
     many = bvh.parse((head + HEADING + f"{short}\n" * 400).encode(), "odd")
     assert 15 <= len(many.names) < 55
-    assert any("folded" in warning for warning in many.warnings)
+    assert any("merged" in warning for warning in many.warnings)
     kept = [few.names.index(name) for name in many.names]
     every = bvh.parse((head + HEADING + short).encode(), "odd")
     assert np.abs(global_pose(many)[1][:6] - global_pose(every)[1][:, kept]).max() < 1e-9
