@@ -33,9 +33,9 @@ LEVELS = (
 and never a neighbour of its own row, so the wings do not know each other. A new room takes its place here."""
 
 FEATURES = (
-    ("learn", "teach"),
+    ("teach",),
     ("posing",),
-    ("data", "roles", "effectors"),
+    ("data", "learn", "roles", "effectors"),
     ("host",),
 )
 """Folders of neural_network/blender from top to bottom, one for each thing an animator does; the same rule."""

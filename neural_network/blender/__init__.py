@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Blender wing: a folder for each thing an animator does. The only part of Neural IK that imports bpy."""
+"""Blender: a folder for each thing an animator does. The only part of Neural IK that imports bpy."""
 
 from __future__ import annotations
 
 
 def register(package: str) -> None:
-    """Register everything; ``package`` is the name by which Blender knows the extension, its preferences and folder."""
+    """Register everything; ``package`` is the extension's name in Blender, which names its preferences and its folder."""
     from . import data, effectors, host, learn, posing, roles, teach
 
     host.register(package)
-    for feature in (learn, data, posing, teach, roles, effectors):
+    for feature in (data, learn, posing, teach, roles, effectors):
         feature.register()
 
 
 def unregister() -> None:
-    """Stop what runs and leave no class, handler, timer or property behind."""
+    """End the running job, and leave no class, handler, timer or property behind."""
     from . import data, effectors, host, learn, posing, roles, teach
 
     host.stop()
-    for feature in (effectors, roles, teach, posing, data, learn):
+    for feature in (effectors, roles, teach, posing, learn, data):
         feature.unregister()
     host.unregister()

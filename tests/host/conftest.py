@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from conftest import REPO
@@ -74,6 +75,14 @@ def extension(built_zip: Path) -> Iterator[ModuleType]:
 def wing(name: str) -> ModuleType:
     """A module of the installed extension, such as "blender.data"."""
     return importlib.import_module(f"{EXTENSION}.neural_network.{name}")
+
+
+def kept() -> Any:
+    """The active character's folder and files, as the extension keeps them."""
+    import bpy
+
+    characters = wing("blender.host.characters")
+    return characters.kept(characters.active(bpy.context))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from creature_rigs import animate, put
 from benchmarks.creatures import CREATURES, Creature, action, body_of
 from neural_network.motion import pose_set
 
-from .conftest import wing
+from .conftest import kept, wing
 from .test_words import says
 
 SHARE = 0.02  # of the body's length: the error that a creature's effectors may have on motion held out
@@ -40,7 +40,7 @@ def journey(ob: Any, epochs: int) -> dict[str, Any]:
     memory = wing("blender.host.memory")
     assert bpy.ops.neural_ik.extract_data() == {"FINISHED"}
     assert bpy.ops.neural_ik.save_data() == {"FINISHED"}
-    said = train(memory.data_path(), memory.weights_path(), epochs)
+    said = train(kept().poses, kept().weights("ik"), epochs)
     assert "% of body" in said
     assert bpy.ops.neural_ik.load_weights() == {"FINISHED"}
     suite = wing("ik.quality")
@@ -80,7 +80,7 @@ def test_a_dog_is_proposed_learned_and_dragged_by_a_paw(empty: ModuleType) -> No
     dog = CREATURES["dog"]
     ob = put(dog, "Dog")
     animate(ob, dog, ("walk", "run", "look around"), wing("blender.host.actions"))
-    assert empty.ops.neural_ik.ends_propose() == {"FINISHED"}
+    assert empty.ops.neural_ik.effectors_find() == {"FINISHED"}
     own = ob.neural_ik_ends
     assert set(own.effectors.split("\n")) == set(dog.effectors)
     assert set(own.feet.split("\n")) == set(dog.feet)
@@ -136,9 +136,9 @@ def test_effectors_are_picked_added_removed_and_cleared(empty: ModuleType, tmp_p
     own.pick = "nose"
     assert own.effectors == "nose\ntail3"
     assert own.pick == ""
-    assert empty.ops.neural_ik.ends_add(bones="hind_toe_L") == {"FINISHED"}
-    assert empty.ops.neural_ik.ends_stand(bone="hind_toe_L") == {"FINISHED"}
-    assert empty.ops.neural_ik.ends_remove(bone="tail3") == {"FINISHED"}
+    assert empty.ops.neural_ik.effectors_add(bones="hind_toe_L") == {"FINISHED"}
+    assert empty.ops.neural_ik.effectors_toggle_foot(bone="hind_toe_L") == {"FINISHED"}
+    assert empty.ops.neural_ik.effectors_remove(bone="tail3") == {"FINISHED"}
     rig = wing("blender.host.rig").read(ob)
     assert rig.skeleton.names[0] == "pelvis"  # where they meet
     assert [rig.skeleton.names[e] for e in rig.skeleton.effectors] == ["nose", "hind_toe_L"]
@@ -151,7 +151,7 @@ def test_effectors_are_picked_added_removed_and_cleared(empty: ModuleType, tmp_p
     empty.ops.wm.open_mainfile(filepath=str(tmp_path / "dog.blend"))
     assert empty.data.objects["Creature"].neural_ik_ends.effectors == "nose\nhind_toe_L"
     empty.context.view_layer.objects.active = empty.data.objects["Creature"]
-    assert empty.ops.neural_ik.ends_clear() == {"FINISHED"}
+    assert empty.ops.neural_ik.effectors_clear() == {"FINISHED"}
     assert len(wing("blender.host.rig").read(empty.data.objects["Creature"]).skeleton.effectors) == 7
 
 
@@ -166,8 +166,8 @@ def test_picks_that_cannot_work_are_named(empty: ModuleType) -> None:
     says("tail4 of Creature do not hang below neck1", extract)
     own.effectors, own.body = "pelvis", "pelvis"
     says("pelvis of Creature do not hang below pelvis", extract)
-    says("no bones selected", empty.ops.neural_ik.ends_add)
-    says("no bone called x", empty.ops.neural_ik.ends_add, bones="x")
+    says("no bones selected", empty.ops.neural_ik.effectors_add)
+    says("no bone called x", empty.ops.neural_ik.effectors_add, bones="x")
     two = grown_apart()
     two.neural_ik_ends.effectors = "a1\nb1"
     says("hang below no bone in common", wing_read, ob=two)
@@ -200,7 +200,7 @@ def test_controls_that_constraints_aim_at_are_no_effectors(empty: ModuleType) ->
     ob = put(Creature(random, dog.parents, dog.heads, frozenset(), frozenset()))
     aim = ob.pose.bones[called["hind_paw_L"]].constraints.new("IK")
     aim.target, aim.subtarget = ob, called["IK_hind_L"]
-    assert empty.ops.neural_ik.ends_propose() == {"FINISHED"}
+    assert empty.ops.neural_ik.effectors_find() == {"FINISHED"}
     found = set(ob.neural_ik_ends.effectors.split("\n"))
     assert found == {called[n] for n in dog.effectors}
 
@@ -211,8 +211,8 @@ def test_people_need_no_effectors_and_may_have_them(demo: Any) -> None:
     rig = wing("blender.host.rig")
     plain = rig.read(demo).skeleton
     assert [plain.names[e] for e in plain.effectors] == ["LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head"]
-    assert bpy.ops.neural_ik.ends_add(bones="LeftForeArm\nLeftHand") == {"FINISHED"}
+    assert bpy.ops.neural_ik.effectors_add(bones="LeftForeArm\nLeftHand") == {"FINISHED"}
     own = rig.read(demo).skeleton
     assert [own.names[e] for e in own.effectors] == ["LeftForeArm", "LeftHand"]
-    assert bpy.ops.neural_ik.ends_clear() == {"FINISHED"}
+    assert bpy.ops.neural_ik.effectors_clear() == {"FINISHED"}
     assert rig.read(demo).skeleton.fingerprint == plain.fingerprint

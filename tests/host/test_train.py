@@ -13,7 +13,7 @@ import numpy as np
 
 from neural_network.ik import network
 
-from .conftest import wing
+from .conftest import kept, wing
 from .test_words import says
 
 
@@ -23,19 +23,22 @@ def test_training_in_background_ends_with_weights_in_memory(demo: Any) -> None:
     bpy.ops.neural_ik.extract_data()
     says("Save to Disk first", bpy.ops.neural_ik.train)
     bpy.ops.neural_ik.save_data()
-    assert bpy.ops.neural_ik.train(epochs=25) == {"FINISHED"}
+    assert bpy.ops.neural_ik.train(epochs=60) == {"FINISHED"}
     memory = wing("blender.host.memory")
     assert memory.memory.network is not None
-    assert len(memory.memory.curve) == 25
+    assert len(memory.memory.curve) == 60
     assert memory.memory.training.startswith("Trained")
     assert memory.memory.trained
     assert bpy.ops.neural_ik.run_tests() == {"FINISHED"}
-    assert [line.passed for line in memory.memory.results[:5]] == [True] * 5
-    assert "5 of 5 tests passed" in bpy.data.texts["Neural IK Tests"].as_string()
-    assert sorted(p.name for p in memory.folder().rglob("*") if p.is_file()) == ["best.npy", "training_data.npz"]
+    assert [line.passed for line in memory.memory.results[:6]] == [True] * 6
+    assert "6 of 6 tests passed" in bpy.data.texts["Neural IK Tests"].as_string()
+    files = ["character.json", "ik.npy", "poses.npz"]
+    assert sorted(p.name for p in memory.folder().rglob("*") if p.is_file()) == files
+    weights = kept().weights("ik")
+    assert weights.exists()
     bpy.ops.neural_ik.reset_weights()
     assert memory.memory.network is None
-    assert not memory.weights_path().exists()
+    assert not weights.exists()
 
 
 def test_weights_of_another_rig_are_refused_with_the_differences(demo: Any) -> None:
@@ -55,14 +58,16 @@ def test_weights_of_another_rig_are_refused_with_the_differences(demo: Any) -> N
     says("another skeleton", bpy.ops.neural_ik.run_tests)
 
 
-def test_a_trainer_that_fails_is_quoted_and_the_weights_survive(empty: ModuleType) -> None:
+def test_a_trainer_that_fails_is_quoted_and_the_weights_survive(demo: Any) -> None:
+    import bpy
+
     memory = wing("blender.host.memory")
-    memory.data_path().parent.mkdir(parents=True)
-    memory.data_path().write_bytes(b"nothing of use")
-    memory.weights_path().parent.mkdir(parents=True)
-    memory.weights_path().write_bytes(b"as they were")
-    says("expected training data", empty.ops.neural_ik.train)
-    assert memory.weights_path().read_bytes() == b"as they were"
+    own = wing("blender.host.characters").active(bpy.context)
+    own = wing("motion.characters").keep(memory.folder(), own.skeleton, own.name)
+    own.poses.write_bytes(b"nothing of use")
+    own.weights("ik").write_bytes(b"as they were")
+    says("expected training data", bpy.ops.neural_ik.train)
+    assert own.weights("ik").read_bytes() == b"as they were"
     assert "Failed" in memory.memory.training
 
 
@@ -104,12 +109,13 @@ def test_a_cancelled_training_is_resumed_from_the_panel(demo: Any) -> None:
     memory = wing("blender.host.memory")
     bpy.ops.neural_ik.extract_data()
     bpy.ops.neural_ik.save_data()
-    waiting = memory.weights_path().with_name("best.resume.npz")
+    own = kept()
+    weights = own.weights("ik")
+    waiting = weights.with_name("ik.resume.npz")
     says("nothing to resume", bpy.ops.neural_ik.train, resume=True)
     words, begun = ["--no-beside", "--epochs", "6"], wing("blender.learn.trainer")
-    cancel = memory.weights_path().with_name("cancel")
-    memory.weights_path().parent.mkdir(parents=True, exist_ok=True)
-    training = begun.train(begun.command(memory.data_path(), memory.weights_path(), words), cancel)
+    cancel = weights.with_name("cancel")
+    training = begun.train(begun.command(own.poses, weights, words), cancel)
     while next(training) is None:
         pass
     cancel.touch()
@@ -118,9 +124,9 @@ def test_a_cancelled_training_is_resumed_from_the_panel(demo: Any) -> None:
     assert bpy.ops.neural_ik.train(epochs=6, resume=True) == {"FINISHED"}
     assert memory.memory.training.startswith("Trained")
     assert not waiting.exists()
-    resumed = memory.weights_path().read_bytes()
+    resumed = weights.read_bytes()
     assert bpy.ops.neural_ik.train(epochs=6) == {"FINISHED"}
-    assert memory.weights_path().read_bytes() == resumed
+    assert weights.read_bytes() == resumed
 
 
 def test_closing_the_generator_ends_the_process(extension: ModuleType, tmp_path: Path) -> None:
@@ -134,14 +140,14 @@ def test_closing_the_generator_ends_the_process(extension: ModuleType, tmp_path:
     assert not cancel.exists()
 
 
-def test_the_commands_are_quoted_for_each_system(extension: ModuleType) -> None:
+def test_the_commands_are_quoted_for_each_system(empty: ModuleType) -> None:
     trainer, operators = wing("blender.learn.trainer"), wing("blender.learn.operators")
     words = ["/opt/my python", "a'b", "--data", "/tmp/ä ö.npz"]
     assert shlex.split(trainer.quoted(words, "posix")) == words
     assert trainer.quoted([r"C:\Program Files\python.exe", "-s", r"D:\x y.npz"], "nt") == (
         r'"C:\Program Files\python.exe" -s "D:\x y.npz"'
     )
-    lines = operators.commands()
+    lines = operators.commands(wing("blender.host.characters").training(empty.context))
     assert "--data" in lines[1]
     assert "--weights" in lines[1]
     assert Path(shlex.split(lines[1])[3]).exists()

@@ -17,7 +17,7 @@ from conftest import HOST
 from neural_network.core import forward_kinematics
 from neural_network.motion import pose_set
 
-from .conftest import wing
+from .conftest import kept, wing
 from .test_extract import difference, run, snapshot
 
 
@@ -427,8 +427,9 @@ def test_a_full_disk_is_named_and_the_older_file_survives(demo: Any, monkeypatch
     keep_actions("walk")
     bpy.ops.neural_ik.extract_data()
     bpy.ops.neural_ik.save_data()
-    path = wing("blender.host.memory").data_path()
+    path = kept().poses
     before = path.read_bytes()
+    beside = sorted(path.parent.iterdir())
 
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -436,11 +437,11 @@ def test_a_full_disk_is_named_and_the_older_file_survives(demo: Any, monkeypatch
     monkeypatch.setattr(os, "fsync", full)
     says("No space left", bpy.ops.neural_ik.save_data)
     assert path.read_bytes() == before
-    assert [p.name for p in path.parent.iterdir()] == [path.name]
+    assert sorted(path.parent.iterdir()) == beside
 
 
 def test_a_damaged_file_is_named(empty: ModuleType) -> None:
-    path = wing("blender.host.memory").data_path()
+    path = wing("blender.host.characters").earlier_poses()
     path.parent.mkdir(parents=True)
     path.write_bytes(b"not an archive")
     says("expected training data", empty.ops.neural_ik.load_data)

@@ -35,6 +35,12 @@ def keep() -> Any:
     return wing("host.memory").memory
 
 
+def kept() -> Any:
+    """The active character's folder and files."""
+    characters = wing("host.characters")
+    return characters.kept(characters.active(bpy.context))
+
+
 def install() -> Steps:
     """Install the zip as a user does, with a folder of its own, and open the tab."""
     bpy.context.preferences.view.show_splash = False
@@ -86,7 +92,7 @@ def newcomer() -> Steps:
     yield from picture(out / "3_extracted.png")
     yield from press("neural_ik.save_data")
     yield from until(lambda: not keep().unsaved, "the file")
-    assert wing("host.memory").data_path().exists()
+    assert kept().poses.exists()
     yield from picture(out / "4_saved.png")
     yield from press("neural_ik.show_path")
     yield from picture(out / "5_show_path.png")
@@ -112,7 +118,7 @@ def newcomer() -> Steps:
     assert keep().network is not None
     yield from press("neural_ik.run_tests")
     yield from until(lambda: keep().results and idle(), "the results")
-    assert [line.passed for line in keep().results[:5]] == [True] * 5, keep().results
+    assert [line.passed for line in keep().results[:6]] == [True] * 6, keep().results
     assert "Neural IK Tests" in bpy.data.texts
     yield from picture(out / "7_tested.png")
     (out / "figures.json").write_text(json.dumps(figures) + "\n")
@@ -187,7 +193,7 @@ def interrupted() -> Steps:
     yield from key("ESC")
     yield from until(idle, "Esc to end the training", 20)
     assert not processes()
-    assert wing("host.memory").weights_path().exists(), "the best so far is kept"
+    assert kept().weights("ik").exists(), "the best so far is kept"
 
     path = str(Path(tempfile.mkdtemp()) / "saved.blend")
     bpy.ops.wm.save_as_mainfile(filepath=path)

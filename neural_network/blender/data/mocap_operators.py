@@ -107,6 +107,7 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
         ob = rig.find(context) if there else None
         if ob is None and self.into == "MEMORY":
             raise ValueError("no character to carry the motion onto: select its armature, or import as actions")
+        self.character = ob.name if ob is not None else ""
         return mocap.import_files(context, ob, files, options, self.into == "ACTIONS")
 
     def finish(self, context: bpy.types.Context, result: mocap.Imported) -> str:
@@ -122,8 +123,8 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
                 raise ValueError(
                     "the poses in memory are of another character and not on disk: Save to Disk first, then import"
                 )
-            keep.poses, keep.unsaved, keep.results = pose_set.join(found), True, ()
-            keep.poses_from = f"imported from {result.read} files" + (" and what was there" if len(found) > 1 else "")
+            source = f"imported from {result.read} files" + (" and what was there" if len(found) > 1 else "")
+            keep.take_poses(pose_set.join(found), self.character, source, unsaved=True)
         jobs.redraw()
         refused = [row for row in result.rows if not row.kept]
         more = f"; {len(refused)} not taken, the first: {refused[0].reason}" if refused else ""

@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every feature in Blender stands on: rigs, actions, poses, jobs with progress, memory, panel pieces."""
+"""What every feature in Blender builds on: rigs, actions, poses, jobs with progress, memory, characters, panel pieces."""
 
 from __future__ import annotations
 
 
 def register(package: str) -> None:
     """Remember ``package``, the extension's name in Blender, and register what all features share."""
-    from . import curve, jobs, memory
+    from . import curve, jobs, main_panel, memory, properties
 
     memory.start(package)
-    curve.register()
-    jobs.register()
+    for module in (curve, jobs, properties, main_panel):
+        module.register()
 
 
 def stop() -> None:
-    """End the job that runs, before any feature it belongs to is unregistered."""
+    """End the running job before the feature that it belongs to is unregistered."""
     from . import jobs
 
-    jobs.unregister()
+    jobs.stop()
 
 
 def unregister() -> None:
-    """Forget everything that is held in memory."""
-    from . import curve, memory
+    """Unregister what all features share, and drop everything held in memory."""
+    from . import characters, curve, jobs, main_panel, memory, properties
 
-    curve.unregister()
+    for module in (main_panel, properties, jobs, curve):
+        module.unregister()
+    characters.forget()
     memory.forget()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Buttons: what every operator of the extension does before and after its work."""
+"""What the operators of the extension share: reports, and a reason while they are disabled."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from . import jobs, rig
 
 
 def write_text(name: str, lines: list[str]) -> None:
-    """A report for people: into the text block of that name, and printed."""
+    """Write a report into the text block of that name, and print it."""
     block = bpy.data.texts.get(name) or bpy.data.texts.new(name)
     block.from_string("\n".join(lines) + "\n")
     print("\n".join(lines))
 
 
 def no_character(context: bpy.types.Context) -> str:
-    """Why no character can be worked with; empty where one can."""
+    """Why there is no character to work with; empty if there is one."""
     try:
         rig.find(context)
     except ValueError as error:
@@ -31,7 +31,7 @@ class Button(bpy.types.Operator if TYPE_CHECKING else object):
 
     @classmethod
     def poll(cls, context: bpy.types.Context) -> bool:
-        """Blender asks whether the button can be pressed."""
+        """Whether the button can be pressed."""
         reason = f"{jobs.busy()} is running: wait, or press Esc" if jobs.busy() else cls.why_not(context)
         if reason:
             cls.poll_message_set(reason[0].upper() + reason[1:] + ".")
@@ -39,5 +39,5 @@ class Button(bpy.types.Operator if TYPE_CHECKING else object):
 
     @classmethod
     def why_not(cls, context: bpy.types.Context) -> str:
-        """The reason, in words; empty where there is none."""
+        """Why it cannot be pressed, in words; empty if it can."""
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The small curve of a training or a lesson, drawn as an icon: Blender's panels have no plots of their own."""
+"""The small curve of a training or a lesson, drawn as an icon: Blender's panels cannot draw plots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _icons: dict[str, Any] = {}  # place -> Blender's collection of icons, while reg
 
 
 def icon(points: list[tuple[float, float]], place: str = "training") -> int:
-    """The icon number of a curve of (share done, error) points; 0 where there are too few to draw."""
+    """The icon number of a curve of (share done, error) points; 0 if there are too few to draw."""
     icons = _icons.get(place)
     if icons is None or len(points) < 2:
         return 0
@@ -31,11 +31,11 @@ def icon(points: list[tuple[float, float]], place: str = "training") -> int:
 
 
 def draw(points: list[tuple[float, float]]) -> np.ndarray:
-    """RGBA (SIZE, SIZE, 4), the lowest row first: error upwards from zero, the whole training from left to right."""
+    """RGBA (SIZE, SIZE, 4), lowest row first: error upwards from zero, the whole training from left to right."""
     shares, errors = np.array(points, float).T
     columns = np.arange(SIZE) / (SIZE - 1)
     heights = np.interp(columns, shares, errors) / max(float(errors.max()), 1e-9) * (SIZE - 3)
-    steps = np.abs(np.diff(heights, prepend=heights[0]))  # a steep stretch is drawn as tall as it is
+    steps = np.abs(np.diff(heights, prepend=heights[0]))  # fills the gaps of steep parts
     rows = np.arange(SIZE)[:, None]
     out = np.zeros((SIZE, SIZE, 4), np.float32)
     drawn = columns <= shares[-1]
@@ -45,12 +45,12 @@ def draw(points: list[tuple[float, float]]) -> np.ndarray:
 
 
 def register() -> None:
-    """Make room for the icons."""
+    """Create the icon collections."""
     _icons.update({place: bpy.utils.previews.new() for place in PLACES})
 
 
 def unregister() -> None:
-    """Give it back."""
+    """Remove them."""
     for icons in _icons.values():
         bpy.utils.previews.remove(icons)
     _icons.clear()

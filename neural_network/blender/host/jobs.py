@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Long work without a frozen window: one generator at a time, pumped by a modal operator's timer.
+"""Long work without a frozen window: one generator at a time, advanced by a modal operator's timer.
 
 Whatever ends the job early (Esc, another file, undo, the extension being disabled, Blender closing) closes the
-generator, whose own ``finally`` puts everything back.
+generator, whose own ``finally`` restores everything.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ class Progress:
 
 @dataclass
 class Job:
-    """What runs now."""
+    """The job that is running."""
 
     label: str
     work: Generator[Progress, None, Any]
     passes_events: bool
-    """The user goes on working meanwhile: it is done elsewhere."""
+    """The user keeps working meanwhile: the work is done in another process."""
     survives_undo: bool
-    """It touches nothing of Blender's own, so undo need not end it."""
+    """It changes no Blender data, so undo need not end it."""
     timer: bpy.types.Timer | None = None
     progress: Progress = field(default_factory=lambda: Progress(0, 1, ""))
     asked_to_stop: bool = False
-    """The panel's Cancel was pressed; the next tick sees it."""
+    """The panel's Cancel was pressed; the next tick handles it."""
     cancelling: bool = False
-    """It is ending by itself."""
+    """It was asked to stop, and is finishing by itself."""
 
 
 running: Job | None = None
 
 
 def busy() -> str:
-    """The label of the job that runs; empty where none does."""
+    """The label of the running job; empty if there is none."""
     return running.label if running is not None else ""
 
 
 def stop() -> None:
-    """End the running job, if there is one, and let it put everything back."""
+    """End the running job, if there is one, and let it restore everything."""
     global running
     job, running = running, None
     if job is None:
@@ -64,7 +64,7 @@ def stop() -> None:
 
 
 def redraw() -> None:
-    """Have the panel drawn anew, and no more than that: the view beside it may be costly."""
+    """Redraw the sidebar only: redrawing the view beside it may be slow."""
     for window in bpy.context.window_manager.windows:
         for area in window.screen.areas:
             for region in area.regions if area.type == "VIEW_3D" else ():
@@ -73,15 +73,15 @@ def redraw() -> None:
 
 
 class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
-    """Mixed into an operator whose work is a generator: modal when pressed, straight through in scripts and background.
+    """Mixin for an operator whose work is a generator: modal from a button, blocking in scripts and in background mode.
 
-    The operator gives ``work``, which yields Progress, and ``finish``, which takes what it returned and says it in a
-    sentence. ValueError and OSError become reports; anything else is a bug and is seen.
+    The operator implements ``work``, which yields Progress, and ``finish``, which takes the returned value and sums it up
+    in a sentence. ValueError and OSError are reported; anything else is a bug and is raised.
     """
 
     share = 0.03  # [s] of work in one tick
     interval = 0.01  # [s] between ticks
-    passes_events = False  # the user goes on working meanwhile
+    passes_events = False  # the user keeps working meanwhile
     survives_undo = False
 
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, Any]:
@@ -89,11 +89,11 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
         raise NotImplementedError
 
     def finish(self, context: bpy.types.Context, result: Any) -> str:
-        """Keep the result; returns the sentence that is reported."""
+        """Store the result; returns the sentence to report."""
         raise NotImplementedError
 
     def ask_to_stop(self) -> bool:
-        """Ask the work to end by itself; False where closing it is all that can be done."""
+        """Ask the work to finish by itself; False if it can only be closed."""
         return False
 
     def execute(self, context: bpy.types.Context) -> set[str]:
@@ -106,7 +106,7 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
                 except StopIteration as end:
                     self.report({"INFO"}, self.finish(context, end.value))
                     return {"FINISHED"}
-                if self.passes_events:  # the work is done elsewhere
+                if self.passes_events:  # another process does the work
                     time.sleep(self.interval)
         except (ValueError, OSError) as error:
             self.report({"ERROR"}, str(error))
@@ -129,7 +129,7 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
         return {"RUNNING_MODAL"}
 
     def modal(self, context: bpy.types.Context, event: bpy.types.Event) -> set[str]:
-        """One event: Esc asks to stop, the timer works for a while."""
+        """Handle one event: Esc asks to stop, the timer advances the work for ``share`` seconds."""
         if running is not self.job:
             return {"CANCELLED", "PASS_THROUGH"}
         if self.job.asked_to_stop or (event.type == "ESC" and event.value == "PRESS"):
@@ -168,9 +168,28 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
         return {"PASS_THROUGH"} if self.passes_events else {"RUNNING_MODAL"}
 
     def cancel(self, context: bpy.types.Context) -> None:
-        """Blender drops the operator."""
+        """Called when Blender drops the operator."""
         if running is self.job:
             stop()
+
+
+class NEURAL_IK_OT_stop(bpy.types.Operator):
+    """Cancel the running job, as Esc does"""
+
+    bl_idname = "neural_ik.stop"
+    bl_label = "Cancel"
+    bl_options = {"INTERNAL"}
+
+    @classmethod
+    def poll(cls, context: bpy.types.Context) -> bool:
+        """A job is running."""
+        return running is not None
+
+    def execute(self, context: bpy.types.Context) -> set[str]:
+        """Leave it to the job's next tick, which knows how to end itself."""
+        if running is not None:
+            running.asked_to_stop = True
+        return {"FINISHED"}
 
 
 def _before_load(*_: object) -> None:
@@ -182,7 +201,7 @@ def _before_undo(*_: object) -> None:
         stop()
 
 
-_HANDLERS = (  # persistent: they stay when another file is loaded
+_HANDLERS = (  # persistent: kept when another file is loaded
     ("load_pre", persistent(_before_load)),
     ("undo_pre", persistent(_before_undo)),
     ("redo_pre", persistent(_before_undo)),
@@ -190,15 +209,17 @@ _HANDLERS = (  # persistent: they stay when another file is loaded
 
 
 def register() -> None:
-    """Watch for files and undo."""
+    """Register the Cancel button, and end jobs on load and undo."""
+    bpy.utils.register_class(NEURAL_IK_OT_stop)
     for name, handler in _HANDLERS:
         getattr(bpy.app.handlers, name).append(handler)
 
 
 def unregister() -> None:
-    """End what runs and watch no more."""
+    """End the running job, and remove the button and the handlers."""
     stop()
     for name, handler in _HANDLERS:
         found = getattr(bpy.app.handlers, name)
         if handler in found:
             found.remove(handler)
+    bpy.utils.unregister_class(NEURAL_IK_OT_stop)

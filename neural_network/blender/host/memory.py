@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the extension holds while Blender runs, and in which folders it is kept. Holds nothing of Blender's own."""
+"""What the extension holds while Blender runs, and the folder that it is kept in. Holds no Blender data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...ik.network import Network
 from ...motion.pose_set import PoseSet
 
 ROOT = Path(__file__).resolve().parents[3]
-"""The extension's own folder: read only, replaced on every upgrade."""
+"""The extension's own folder: read only, replaced by every upgrade."""
 
 SHIPPED_DATA = ROOT / "training_data" / "training_data.npz"
 SHIPPED_WEIGHTS = ROOT / "training_data" / "weights" / "best.npy"
@@ -22,7 +22,7 @@ TRAINER = ROOT / "standalone_trainer.py"
 
 @dataclass(frozen=True)
 class Line:
-    """One result for the panel."""
+    """One result in the panel."""
 
     text: str
     passed: bool | None = None
@@ -31,43 +31,65 @@ class Line:
 
 @dataclass
 class Memory:
-    """The only thing here that changes: operators write it, the panel and the operators read it."""
+    """The only state here that changes: operators write it, the panel and the operators read it."""
 
     package: str = ""
     poses: PoseSet | None = None
+    poses_name: str = ""
+    """The character that the poses belong to; Save to Disk makes its folder under this name."""
     poses_from: str = ""
-    """Where they come from, for people."""
+    """Where the poses come from, as the panel shows it."""
+    poses_note: str = ""
+    """Why these poses and not the character's own; empty where they are."""
     unsaved: bool = False
     network: Network | None = None
+    network_file: Path | None = None
+    """The file the weights were read from."""
+    network_chosen: bool = False
+    """The user chose that file, so it is used for any character that it fits."""
     network_from: str = ""
+    """Whose weights these are, as the panel shows it."""
+    network_note: str = ""
+    """Why these weights and not the character's own; empty where they are."""
     trained: str = ""
-    """When the weights were written, for people."""
+    """Date and time at which the weights were written, for display."""
     results: tuple[Line, ...] = ()
-    """Of the last test run with what is loaded now."""
+    """Of the last test of what is loaded now."""
     curve: list[tuple[float, float]] = field(default_factory=list)
-    """(share done, held-out error) of the last training, epoch by epoch."""
+    """(share done, held-out error) of each epoch of the last training."""
     training: str = ""
-    """The last word of the trainer."""
+    """The trainer's last message."""
+
+    def take_poses(self, poses: PoseSet, name: str, source: str, note: str = "", unsaved: bool = False) -> None:
+        """Hold other poses; arguments as the fields."""
+        self.poses, self.poses_name, self.poses_from, self.poses_note = poses, name, source, note
+        self.unsaved, self.results = unsaved, ()
+
+    def forget_weights(self) -> None:
+        """Hold no weights, and nothing about their training and tests."""
+        self.network, self.network_file, self.network_chosen = None, None, False
+        self.network_from = self.network_note = self.trained = self.training = ""
+        self.results, self.curve = (), []
 
 
 memory = Memory()
 
 
 def start(package: str) -> None:
-    """Begin with nothing in memory, for the extension of that name."""
+    """Begin with empty memory, for the extension of that name."""
     forget()
     memory.package = package
 
 
 def forget() -> None:
-    """Drop everything."""
+    """Reset every field to its default."""
     fresh = Memory()
     for name in Memory.__dataclass_fields__:
         setattr(memory, name, getattr(fresh, name))
 
 
 def preferences() -> bpy.types.AddonPreferences | None:
-    """The extension's preferences; None where it was registered without being enabled."""
+    """The extension's preferences; None if it was registered without being enabled."""
     addon = bpy.context.preferences.addons.get(memory.package)
     return addon.preferences if addon is not None else None
 
@@ -81,28 +103,8 @@ def folder() -> Path:
     return Path(bpy.utils.extension_path_user(memory.package, path=""))
 
 
-def data_path() -> Path:
-    """Where Save to Disk writes and Train reads."""
-    return folder() / "training_data.npz"
-
-
-def weights_path() -> Path:
-    """Where Train writes."""
-    return folder() / "weights" / "best.npy"
-
-
-def data_to_load() -> tuple[Path, bool]:
-    """The user's poses where there are any, else the shipped ones; and whether they are shipped."""
-    return (data_path(), False) if data_path().exists() else (SHIPPED_DATA, True)
-
-
-def weights_to_load() -> tuple[Path, bool]:
-    """The user's weights where there are any, else the shipped ones; and whether they are shipped."""
-    return (weights_path(), False) if weights_path().exists() else (SHIPPED_WEIGHTS, True)
-
-
 def written(path: Path) -> str:
-    """When a file was written, for people; empty where it is not there."""
+    """Date and time at which a file was written, for display; empty if it does not exist."""
     try:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(path.stat().st_mtime))
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Panels: what every panel of the extension begins with."""
+"""What the panels of the extension share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TAB = "Neural IK"
 
 
 class Panel:
-    """Where every panel of the extension stands."""
+    """Mixin that puts a panel into the extension's tab of the sidebar."""
 
     bl_space_type = "VIEW_3D"
     bl_region_type = "UI"
@@ -19,7 +19,7 @@ class Panel:
 
 
 def paragraph(layout: bpy.types.UILayout, text: str, context: bpy.types.Context, icon: Any = "NONE") -> None:
-    """Text over as many lines as the sidebar's width asks for."""
+    """Draw text over as many lines as it needs at the sidebar's width; nothing for an empty one."""
     width = (
         max(20, int(context.region.width / (7.5 * context.preferences.system.ui_scale)) - 4) if context.region else 40
     )

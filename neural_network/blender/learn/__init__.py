@@ -5,16 +5,16 @@ from __future__ import annotations
 
 
 def register() -> None:
-    """Register this feature's properties, operators, panels and handlers."""
-    from . import operators, panel, properties
+    """Register this feature's operators and panel."""
+    from . import operators, panel
 
-    for module in (properties, operators, panel):
+    for module in (operators, panel):
         module.register()
 
 
 def unregister() -> None:
     """Unregister them in reverse order."""
-    from . import operators, panel, properties
+    from . import operators, panel
 
-    for module in (panel, operators, properties):
+    for module in (panel, operators):
         module.unregister()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings: the folder in the preferences, the ticks on actions, how to extract and train."""
+"""Settings that are saved: the folder in the preferences, options of actions, and how a scene extracts and trains."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 import bpy
 from bpy.props import BoolProperty, EnumProperty, FloatProperty, IntProperty, PointerProperty, StringProperty
 
+from ...motion import characters
 from ...motion.tasks import TASKS, guess_task
-from ..host.memory import folder, memory
+from .memory import folder, memory
 
-# Blender keeps no reference to the strings of a dynamic enum, so every list that can be needed lives here.
+# Blender keeps no reference to the strings of a dynamic enum, so every list that can be needed is kept here.
 _GUESSED = {
-    guess: [("GUESS", f"{guess} (guessed)", "As the action's name suggests")]
+    guess: [("GUESS", f"{guess} (guessed)", "Guess from the action's name")]
     + [(task, task, f"This action is: {task}") for task in TASKS]
     for guess in TASKS
 }
@@ -24,32 +25,34 @@ def _task_items(self: bpy.types.PropertyGroup, context: bpy.types.Context | None
 
 
 class NEURAL_IK_Action(bpy.types.PropertyGroup):
-    """What the extension keeps on every action."""
+    """Settings of an action."""
 
-    use: BoolProperty(name="Extract", description="Take this action when extracting", default=True)
-    task: EnumProperty(name="Task", description="What kind of motion this is; the network is told", items=_task_items)
+    use: BoolProperty(name="Extract", description="Include this action when extracting", default=True)
+    task: EnumProperty(
+        name="Task", description="Kind of motion, which is one of the network's inputs", items=_task_items
+    )
 
 
 class NEURAL_IK_Settings(bpy.types.PropertyGroup):
-    """What the extension keeps in a scene."""
+    """Settings of a scene."""
 
     action_index: IntProperty(name="Active Action", options={"SKIP_SAVE"})
     step: FloatProperty(
         name="Step", description="Frames from one sample to the next", default=1, min=0.01, soft_min=1, soft_max=10
     )
-    use_range: BoolProperty(name="Range", description="Take only frames between First and Last of every action")
-    first: IntProperty(name="First", description="First frame that is taken", default=1)
-    last: IntProperty(name="Last", description="Last frame that is taken", default=250)
+    use_range: BoolProperty(name="Range", description="Only use frames between First and Last of every action")
+    first: IntProperty(name="First", description="First frame to extract", default=1)
+    last: IntProperty(name="Last", description="Last frame to extract", default=250)
     root_motion: BoolProperty(
         name="Root Motion",
-        description="Keep the travel over the ground; else the Hips stay above their rest place",
+        description="Keep the travel over the ground. Off: the Hips stay above their rest position",
         default=True,
     )
     nla: BoolProperty(
-        name="NLA Strips", description="Take the strips of the character's NLA tracks too, as the tracks play them"
+        name="NLA Strips", description="Also extract the strips of the character's NLA tracks, as the tracks play them"
     )
     epochs: IntProperty(
-        name="Epochs", description="Epochs at most; 0: as many as the trainer finds right", default=0, min=0, max=100000
+        name="Epochs", description="Maximum epochs; 0 lets the trainer choose", default=0, min=0, max=100000
     )
 
 
@@ -60,14 +63,20 @@ class NEURAL_IK_Preferences(bpy.types.AddonPreferences):
 
     folder: StringProperty(
         name="Folder",
-        description="Where poses and weights are kept. Empty: one of your Blender user files that outlives upgrades",
+        description="Where poses and weights are saved. Empty: a folder of your Blender user files that upgrades keep",
         subtype="DIR_PATH",
     )
 
     def draw(self, context: bpy.types.Context) -> None:
-        """The page."""
-        self.layout.prop(self, "folder")
-        self.layout.label(text=f"In use: {folder()}", icon="FILE_FOLDER")
+        """The folder, and the characters in it."""
+        layout = self.layout
+        layout.prop(self, "folder")
+        layout.label(text=f"In use: {folder()}", icon="FILE_FOLDER")
+        found, problems = characters.stored(folder())
+        for character in found:
+            layout.label(text=f"{character.name} ({character.folder.name})", icon="ARMATURE_DATA")
+        for problem in problems:
+            layout.label(text=problem, icon="ERROR")
 
 
 _classes = (NEURAL_IK_Action, NEURAL_IK_Settings, NEURAL_IK_Preferences)
@@ -84,7 +93,7 @@ def register() -> None:
 
 
 def unregister() -> None:
-    """Take them out."""
+    """Unregister them."""
     types: Any = bpy.types
     del types.Scene.neural_ik
     del types.Action.neural_ik

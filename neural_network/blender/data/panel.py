@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The panels New Data and Actions."""
+
+from __future__ import annotations
+
+import bpy
+
+from ..host import rig
+from ..host.panels import Panel
+from . import extract
+
+
+class NEURAL_IK_PT_data(Panel, bpy.types.Panel):
+    """From actions to poses on disk."""
+
+    bl_label = "New Data"
+    bl_parent_id = "NEURAL_IK_PT_main"
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """Import, extract and save."""
+        column = self.layout.column()
+        column.operator("neural_ik.import_mocap", icon="FILE_MOVIE")
+        column.operator("neural_ik.extract_data", icon="ARMATURE_DATA")
+        column.operator("neural_ik.save_data", icon="FILE_TICK")
+        column.operator("neural_ik.add_demo_character", icon="OUTLINER_OB_ARMATURE")
+
+
+class NEURAL_IK_PT_actions(Panel, bpy.types.Panel):
+    """Which actions are extracted, and how they are sampled."""
+
+    bl_label = "Actions"
+    bl_parent_id = "NEURAL_IK_PT_data"
+    bl_options = {"DEFAULT_CLOSED"}
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """The list and the options."""
+        settings = context.scene.neural_ik
+        layout = self.layout
+        layout.template_list("NEURAL_IK_UL_actions", "", bpy.data, "actions", settings, "action_index", rows=4)
+        layout.use_property_split = True
+        layout.use_property_decorate = False
+        column = layout.column()
+        column.prop(settings, "step")
+        column.prop(settings, "use_range")
+        if settings.use_range:
+            column.prop(settings, "first")
+            column.prop(settings, "last")
+        column.prop(settings, "root_motion")
+        column.prop(settings, "nla")
+
+
+class NEURAL_IK_UL_actions(bpy.types.UIList):
+    """The character's actions with their ticks and task types."""
+
+    def draw_item(self, context, layout, data, item, icon, active_data, active_property, index=0, flt_flag=0):  # type: ignore[no-untyped-def]
+        """One action."""
+        row = layout.row(align=True)
+        row.prop(item.neural_ik, "use", text="")
+        row.label(text=item.name)
+        row.prop(item.neural_ik, "task", text="")
+
+    def filter_items(self, context, source, property):  # type: ignore[no-untyped-def]
+        """Only actions that move the character."""
+        actions = getattr(source, property)
+        try:
+            own = {a.name for a in extract.moving_actions(rig.find(context))}
+        except ValueError:
+            own = set()
+        word = self.filter_name.lower()
+        shown = [self.bitflag_filter_item if a.name in own and word in a.name.lower() else 0 for a in actions]
+        return shown, []
+
+
+_classes = (NEURAL_IK_UL_actions, NEURAL_IK_PT_data, NEURAL_IK_PT_actions)
+
+
+def register() -> None:
+    """Register the panels."""
+    for cls in _classes:
+        bpy.utils.register_class(cls)
+
+
+def unregister() -> None:
+    """Unregister them."""
+    for cls in reversed(_classes):
+        bpy.utils.unregister_class(cls)
