@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Three characters whose hands follow a moving ball, thirty times a second and more.
+"""Three characters reach for a moving ball, sixty times a second.
 
-``blender --python docs/game_example.py`` with Neural IK enabled, or open it in the Text Editor and press Run; run it again
-to stop. In the background (``blender -b --python ...``) it takes 300 steps and tells how long they took.
+Run ``blender --python docs/game_example.py`` with Neural IK enabled, or open this file in the Text Editor and press Run Script; run
+it again to stop. In background mode (``blender -b --python ...``) it takes 300 steps and prints how long they took.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Any
 import bpy
 
 RATE = 60
-KEY = "neural_ik_game"  # where the running loop is found again
+KEY = "neural_ik_game"  # entry of sys.modules that holds the running loop
 
 
-def wing(name: str) -> Any:
-    """A module of the enabled extension, whatever repository it was installed from."""
+def module(name: str) -> Any:
+    """A module of neural_network.blender in the enabled extension, from whichever repository it was installed."""
     root = next(key for key in bpy.context.preferences.addons.keys() if key.rpartition(".")[2] == "neural_ik")  # noqa: SIM118
     return importlib.import_module(f"{root}.neural_network.blender.{name}")
 
 
 def main() -> None:
-    """Start, or stop what runs."""
+    """Start the loop, or stop it if it is running."""
     running = sys.modules.pop(KEY, None)
     if running is not None:
         running.stop()  # type: ignore[attr-defined]
         return
-    game = wing("posing.game")
+    game = module("posing.game")
     bodies = []
     for place in (-1.2, 0.0, 1.2):
         bpy.ops.neural_ik.add_demo_character(motion=False)
@@ -47,10 +47,10 @@ def main() -> None:
         clock[0] += seconds
         ball.location = (1.5 * math.sin(0.7 * clock[0]), -0.6, 1.2 + 0.4 * math.sin(1.9 * clock[0]))
         for body in bodies:
-            ours = body.object.location.x
-            near = max(-0.5, min(0.5, ball.location.x - ours))
-            body.aim("RightHand" if near < 0 else "LeftHand", (ours + near, -0.45, ball.location.z))
-            body.free("LeftHand" if near < 0 else "RightHand")
+            x = body.object.location.x
+            offset = max(-0.5, min(0.5, ball.location.x - x))
+            body.aim("RightHand" if offset < 0 else "LeftHand", (x + offset, -0.45, ball.location.z))
+            body.free("LeftHand" if offset < 0 else "RightHand")
             body.step()
 
     loop = game.Loop(step, RATE)
@@ -62,7 +62,7 @@ def main() -> None:
         loop.tick()
         bpy.context.view_layer.update()
     took = sorted(loop.seconds)
-    sys.stdout.write(f"{len(bodies)} bodies: median {took[len(took) // 2] * 1000:.2f} ms a step\n")
+    sys.stdout.write(f"{len(bodies)} bodies: median {took[len(took) // 2] * 1000:.2f} ms per step\n")
     for body in bodies:
         body.release()
 

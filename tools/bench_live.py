@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long Live IK takes in Blender: an update, five characters, a bake, a thousand starts.
+"""Benchmark of Live IK in Blender: one update, five characters, a bake, and a thousand starts.
 
-``python -m tools.bench_live [WEIGHTS]``, from the root of the repository, where ``bpy`` can be imported. Times are taken in the
-handler itself. Other work on the machine makes them longer: the least one is printed beside the median.
+``python -m tools.bench_live [WEIGHTS]``, from the root of the repository, with ``bpy`` installed. Times are measured inside the
+update handler. The minimum is printed beside the median, because other processes on the machine increase the times.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from neural_network.ik import network
 
 
 def say(text: str) -> None:
-    """To the terminal."""
+    """Print a line at once."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def begin(count: int) -> list[Any]:
-    """So many demo characters, side by side and live; returns their collections."""
+    """Add ``count`` demo characters side by side and start Live IK on them; returns their collections."""
     for collection in live_ik.collections():
         live_ik.end(bpy.context, collection, keep=False)
     for ob in list(bpy.data.objects):
@@ -45,7 +45,7 @@ def begin(count: int) -> list[Any]:
 
 
 def drag(collections: list[Any], updates: int = 200) -> tuple[np.ndarray, float]:
-    """Move a hand of every character once an update; returns the seconds of all together, and the farthest miss [m]."""
+    """Move a hand of every character in each update; returns the time of all characters per update [s] and the largest miss [m]."""
     hands = [live_ik.target_objects(c)["EFFECTOR", "RightHand"] for c in collections]
     starts = [h.location.copy() for h in hands]
     missed = 0.0
@@ -53,12 +53,14 @@ def drag(collections: list[Any], updates: int = 200) -> tuple[np.ndarray, float]
         for hand, place in zip(hands, starts, strict=True):
             hand.location = (place.x, place.y - 0.2 * i / updates, place.z + 0.15 * i / updates)
         bpy.context.view_layer.update()
-        missed = max(missed, *(float(live.solution.error.max()) for live in live_ik.lives.values() if live.solution))
-    return np.sum([list(live.seconds)[-updates:] for live in live_ik.lives.values()], axis=0), missed
+        missed = max(
+            missed, *(float(live.solution.error.max()) for live in live_ik.characters.values() if live.solution)
+        )
+    return np.sum([list(live.seconds)[-updates:] for live in live_ik.characters.values()], axis=0), missed
 
 
 def main() -> None:
-    """All of it."""
+    """Run all benchmarks."""
     blender.register("neural_ik_bench")
     try:
         memory.start("neural_ik_bench")
@@ -69,17 +71,15 @@ def main() -> None:
             seconds, missed = drag(begin(count))
             middle, least = np.median(seconds) * 1000, seconds.min() * 1000
             say(
-                f"{count} character{'s' * (count > 1)}: solve and write {middle:.3f} ms an update (median of {len(seconds)}), "
-                f"least {least:.3f} ms; farthest miss {missed * 1000:.4f} mm"
+                f"{count} character{'s' * (count > 1)}: solve and write {middle:.3f} ms per update (median of {len(seconds)}), "
+                f"minimum {least:.3f} ms; largest miss {missed * 1000:.4f} mm"
             )
         (collection,) = begin(1)
         live_ik.target_objects(collection)["EFFECTOR", "RightHand"].location.z += 0.1
         bpy.context.view_layer.update()
         began, spent = time.perf_counter(), time.process_time()
         bpy.ops.neural_ik.live_bake(first=1, last=240)
-        say(
-            f"bake of 240 frames: {time.perf_counter() - began:.2f} s, {time.process_time() - spent:.2f} s of it computing"
-        )
+        say(f"bake of 240 frames: {time.perf_counter() - began:.2f} s, {time.process_time() - spent:.2f} s of CPU time")
         (collection,) = begin(1)
         ob = live_ik.live_of(collection) and collection.neural_ik_live.armature
         live_ik.end(bpy.context, collection, keep=False)
@@ -99,15 +99,15 @@ def main() -> None:
         off = max(float(np.abs(now[k] - before[k]).max()) for k in now)
         grown = (len(bpy.data.objects), len(bpy.data.collections)) != held
         say(
-            f"1000 starts and cancels: {time.perf_counter() - began:.1f} s, channels off by {off:.1e}, "
-            f"datablocks {'grew' if grown else 'as before'}, memory of the last 900: {resident() - memory_before:+.1f} MB"
+            f"1000 starts and cancels: {time.perf_counter() - began:.1f} s, channels differ by {off:.1e}, "
+            f"data-blocks {'left over' if grown else 'all removed'}, memory over the last 900: {resident() - memory_before:+.1f} MB"
         )
     finally:
         blender.unregister()
 
 
 def resident() -> float:
-    """[MB] of memory in use; 0 where the system does not tell."""
+    """[MB] memory in use; 0 if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
     except OSError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make docs/pictures/live_ik.webp again: a hand goes round, the body follows; no window needed.
+"""Render docs/pictures/live_ik.webp: a hand is dragged in a circle, and the body follows.
 
-``python -m tools.live_picture [WEIGHTS]``, from the root of the repository, where ``bpy`` can be imported, with ImageMagick.
-Blender's Workbench draws.
+``python -m tools.live_picture [WEIGHTS]``, from the root of the repository, with ``bpy`` and ImageMagick installed. Blender's
+Workbench renders it without a window.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ FRAMES = 36
 OUT = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "live_ik.webp"
 
 
-def ball(place: Any, colour: tuple[float, ...], size: float) -> Any:
-    """A small sphere."""
-    bpy.ops.mesh.primitive_uv_sphere_add(radius=size, location=place, segments=24, ring_count=12)
+def add_ball(position: Any, color: tuple[float, ...], size: float) -> Any:
+    """Add a small sphere."""
+    bpy.ops.mesh.primitive_uv_sphere_add(radius=size, location=position, segments=24, ring_count=12)
     made = bpy.context.active_object
-    made.color = colour
+    made.color = color
     for polygon in made.data.polygons:
         polygon.use_smooth = True
     return made
 
 
-def scene() -> None:
-    """Camera and drawing."""
+def set_up_scene() -> None:
+    """Add the camera and the floor, and choose the render settings."""
     own: Any = bpy.context.scene
     camera = bpy.data.objects.new("Camera", bpy.data.cameras.new("Camera"))
     own.collection.objects.link(camera)
@@ -63,7 +63,7 @@ def scene() -> None:
 
 
 def main() -> None:
-    """Draw the frames and join them."""
+    """Render the frames and join them."""
     convert = shutil.which("magick") or shutil.which("convert")
     if convert is None:
         sys.stderr.write("live_picture.py: ImageMagick is needed to join the frames\n")
@@ -74,22 +74,22 @@ def main() -> None:
     memory.memory.network = network.load(path)
     for ob in list(bpy.data.objects):
         bpy.data.objects.remove(ob)
-    scene()
+    set_up_scene()
     bpy.ops.neural_ik.add_demo_character()
     character = bpy.context.active_object
     for other in bpy.data.objects:
         if other.parent == character:
             other.color = (0.62, 0.66, 0.72, 1)
     bpy.context.scene.frame_set(1)
-    character.animation_data.action = None  # a render shows the action where there is one, and Live IK only without
+    character.animation_data.action = None  # renders show the action if there is one, instead of Live IK
     bpy.context.view_layer.update()
     collection = live_ik.start(bpy.context, character)
     targets = live_ik.target_objects(collection)
     hand = targets["EFFECTOR", "RightHand"]
     begin = hand.location.copy()
-    shown = [(ball(begin, (1.0, 0.35, 0.05, 1), 0.055), hand)]
+    shown = [(add_ball(begin, (1.0, 0.35, 0.05, 1), 0.055), hand)]
     shown += [
-        (ball(targets["EFFECTOR", f].location, (0.1, 0.75, 0.3, 1), 0.03), targets["EFFECTOR", f])
+        (add_ball(targets["EFFECTOR", f].location, (0.1, 0.75, 0.3, 1), 0.03), targets["EFFECTOR", f])
         for f in ("LeftFoot", "RightFoot")
     ]
     with tempfile.TemporaryDirectory(prefix="neural_ik_") as name:
@@ -108,7 +108,7 @@ def main() -> None:
         OUT.parent.mkdir(parents=True, exist_ok=True)
         words = [convert, "-delay", "6", "-loop", "0", *sorted(map(str, Path(name).glob("*.png"))), "-quality", "72"]
         subprocess.run([*words, str(OUT)], check=True)
-    sys.stdout.write(f"{OUT}: {OUT.stat().st_size / 1000:.0f} kB; {live.latency * 1000:.2f} ms an update\n")
+    sys.stdout.write(f"{OUT}: {OUT.stat().st_size / 1000:.0f} kB; {live.latency * 1000:.2f} ms per update\n")
     sys.stdout.flush()
     os._exit(0)
 

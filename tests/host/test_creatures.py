@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A creature's whole journey in Blender: effectors proposed and picked, actions extracted, learned, tested, dragged."""
+"""Creatures in Blender: find and edit effectors, extract actions, train, test and drag."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from neural_network.motion import pose_set
 from .conftest import kept, wing
 from .test_words import says
 
-SHARE = 0.02  # of the body's length: the error that a creature's effectors may have on motion held out
+SHARE = 0.02  # of the body's length: the largest effector error allowed on held-out motion
 
 
 def train(path: Path, weights: Path, epochs: int) -> str:
-    """The trainer in a terminal of its own."""
+    """Train in a separate process; returns its output."""
     words = [sys.executable, str(REPO / "standalone_trainer.py"), "--data", str(path), "--weights", str(weights)]
     done = subprocess.run(
         [*words, "--epochs", str(epochs), "--no-beside"], capture_output=True, text=True, check=False, timeout=600
@@ -34,7 +34,7 @@ def train(path: Path, weights: Path, epochs: int) -> str:
 
 
 def journey(ob: Any, epochs: int) -> dict[str, Any]:
-    """Extract, save, train, load, test: the card's figures."""
+    """Extract, save, train, load and test; returns the card's figures."""
     import bpy
 
     memory = wing("blender.host.memory")
@@ -50,7 +50,7 @@ def journey(ob: Any, epochs: int) -> dict[str, Any]:
 
 
 def drag(ob: Any, effector: str, away: float) -> tuple[float, float]:
-    """Start Live IK, move one target: how far its bone is from it then, and how far the bone has come [m]."""
+    """Start Live IK and move a target; returns its bone's distance from it and how far the bone moved [m]."""
     import bpy
 
     assert bpy.ops.neural_ik.live_start() == {"FINISHED"}
@@ -76,7 +76,7 @@ def held_out_error(card: dict[str, Any]) -> float:
     return float(card["holdout"]["effector_mm"]["mean"] / card["body_length_mm"])
 
 
-def test_a_dog_is_proposed_learned_and_dragged_by_a_paw(empty: ModuleType) -> None:
+def test_a_dog_is_recognised_trained_and_dragged_by_a_paw(empty: ModuleType) -> None:
     dog = CREATURES["dog"]
     ob = put(dog, "Dog")
     animate(ob, dog, ("walk", "run", "look around"), wing("blender.host.actions"))
@@ -95,7 +95,7 @@ def test_a_dog_is_proposed_learned_and_dragged_by_a_paw(empty: ModuleType) -> No
     assert empty.ops.neural_ik.live_cancel() == {"FINISHED"}
 
 
-def test_the_bird_flies_through_the_whole_journey(empty: ModuleType, mocap: Path) -> None:
+def test_a_bird_is_extracted_trained_and_dragged(empty: ModuleType, mocap: Path) -> None:
     empty.ops.import_scene.gltf(filepath=str(mocap / "glb" / "mesh2motion_bird.glb"))
     ob = next(o for o in empty.data.objects if o.type == "ARMATURE")
     empty.context.view_layer.objects.active = ob
@@ -111,7 +111,7 @@ def test_the_bird_flies_through_the_whole_journey(empty: ModuleType, mocap: Path
 
 
 @pytest.mark.parametrize("name", list(CREATURES))
-def test_every_creature_is_extracted_without_a_question(empty: ModuleType, name: str) -> None:
+def test_every_creature_is_extracted_without_any_settings(empty: ModuleType, name: str) -> None:
     creature = CREATURES[name]
     ob = put(creature)
     animate(ob, creature, ("walk",), wing("blender.host.actions"))
@@ -140,7 +140,7 @@ def test_effectors_are_picked_added_removed_and_cleared(empty: ModuleType, tmp_p
     assert empty.ops.neural_ik.effectors_toggle_foot(bone="hind_toe_L") == {"FINISHED"}
     assert empty.ops.neural_ik.effectors_remove(bone="tail3") == {"FINISHED"}
     rig = wing("blender.host.rig").read(ob)
-    assert rig.skeleton.names[0] == "pelvis"  # where they meet
+    assert rig.skeleton.names[0] == "pelvis"  # their nearest common ancestor
     assert [rig.skeleton.names[e] for e in rig.skeleton.effectors] == ["nose", "hind_toe_L"]
     assert [rig.skeleton.names[f] for f in rig.skeleton.feet] == ["hind_toe_L"]
     assert "tail1" not in rig.skeleton.names
@@ -155,7 +155,7 @@ def test_effectors_are_picked_added_removed_and_cleared(empty: ModuleType, tmp_p
     assert len(wing("blender.host.rig").read(empty.data.objects["Creature"]).skeleton.effectors) == 7
 
 
-def test_picks_that_cannot_work_are_named(empty: ModuleType) -> None:
+def test_invalid_effectors_are_reported_by_name(empty: ModuleType) -> None:
     ob = put(CREATURES["dog"])
     animate(ob, CREATURES["dog"], ("walk",), wing("blender.host.actions"))
     own = ob.neural_ik_ends
@@ -174,7 +174,7 @@ def test_picks_that_cannot_work_are_named(empty: ModuleType) -> None:
 
 
 def wing_read(ob: Any) -> None:
-    """What reading a rig says, as an operator would."""
+    """Read a rig; errors are raised as an operator raises them."""
     try:
         wing("blender.host.rig").read(ob)
     except ValueError as error:
@@ -193,7 +193,7 @@ def grown_apart() -> Any:
     return put(creature, "Two")
 
 
-def test_controls_that_constraints_aim_at_are_no_effectors(empty: ModuleType) -> None:
+def test_the_targets_of_constraints_are_not_effectors(empty: ModuleType) -> None:
     dog = CREATURES["dog"]
     random = tuple(f"q{(7 * i) % len(dog.names)}z" for i in range(len(dog.names)))
     called = dict(zip(dog.names, random, strict=True))
@@ -205,7 +205,7 @@ def test_controls_that_constraints_aim_at_are_no_effectors(empty: ModuleType) ->
     assert found == {called[n] for n in dog.effectors}
 
 
-def test_people_need_no_effectors_and_may_have_them(demo: Any) -> None:
+def test_humans_need_no_effectors_and_may_have_them(demo: Any) -> None:
     import bpy
 
     rig = wing("blender.host.rig")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Characters of a game: aimed and stepped, without anything in the scene."""
+"""Characters of games: aimed and stepped without targets in the scene."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .test_live_ik import BACK, HIT, census, channels, character, weights
 __all__ = ["character", "weights"]  # fixtures
 
 
-def test_a_body_reaches_what_it_aims_at_and_is_released(character: Any) -> None:
+def test_a_body_reaches_its_goals_and_is_released(character: Any) -> None:
     import bpy
 
     before, held = channels(character), census()
@@ -36,7 +36,7 @@ def test_a_body_reaches_what_it_aims_at_and_is_released(character: Any) -> None:
     body.free("RightHand")
     body.step()
     bpy.context.view_layer.update()
-    assert np.abs(channels(character) - before).max() <= 1e-4, "with nothing asked, the pose is the old one"
+    assert np.abs(channels(character) - before).max() <= 1e-4, "without goals the pose is the original one"
     body.place(np.array(character.matrix_world @ character.pose.bones["Hips"].head) - [0, 0, 0.1])
     assert body.step().reached.all()
     body.release()
@@ -45,13 +45,13 @@ def test_a_body_reaches_what_it_aims_at_and_is_released(character: Any) -> None:
     assert census() == held
 
 
-def test_an_unknown_effector_is_named(character: Any) -> None:
+def test_an_unknown_effector_is_an_error_that_lists_the_known_ones(character: Any) -> None:
     body = wing("blender.posing.game").Body(character)
     with pytest.raises(ValueError, match=r"expected one of LeftHand, .*, got 'Tail'"):
         body.aim("Tail", (0, 0, 0))
 
 
-def test_a_loop_tells_how_much_time_went_by() -> None:
+def test_a_loop_passes_the_elapsed_time() -> None:
     times: list[float] = []
     loop = wing("blender.posing.game").Loop(times.append, rate=30)
     assert 0 <= loop.tick() <= 1 / 30

@@ -216,7 +216,7 @@ def test_bones_that_something_else_moves_are_refused_before_keys_are_lost_on_the
     constraint = demo.pose.bones["LeftShin"].constraints.new("IK")
     paths = json.dumps([str(folder)])
     before = set(bpy.data.actions)
-    says("an imported action would fight it", bpy.ops.neural_ik.carry_mocap, paths=paths)
+    says("would override an imported action", bpy.ops.neural_ik.carry_mocap, paths=paths)
     assert set(bpy.data.actions) == before
     assert bpy.ops.neural_ik.carry_mocap(paths=paths, into="MEMORY") == {"FINISHED"}
     constraint.mute = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Live IK in Blender: targets start on the body, the body reaches them, and everything can be taken back."""
+"""Live IK in Blender: targets start where the body is, the body reaches them, and everything can be undone."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from conftest import REPO, run_cli
 from .conftest import EXTENSION, wing
 
 FIRST_PRESS = 1e-4
-"""[rad] no bone may turn more when Live IK begins."""
+"""[rad] the most that any bone may turn when Live IK starts."""
 
 BACK = 1e-6
-"""Channels that were put back."""
+"""Tolerance of restored channels."""
 
 HIT = 1e-3
-"""[m] a target that can be reached is nearer than this."""
+"""[m] tolerance of a target that can be reached."""
 
 
 @pytest.fixture(scope="session")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The weights that come along; where there are none yet, a few epochs' worth."""
+    """The shipped weights; if there are none yet, weights trained for a few epochs."""
     shipped = REPO / "training_data" / "weights" / "best.npy"
     if shipped.exists():
         return shipped
@@ -48,7 +48,7 @@ def character(demo: Any, weights: Path) -> Any:
 
 @pytest.fixture
 def began(character: Any) -> Any:
-    """The demo character, live."""
+    """The demo character under Live IK."""
     import bpy
 
     assert bpy.ops.neural_ik.live_start() == {"FINISHED"}
@@ -88,19 +88,19 @@ def matrices(ob: Any) -> np.ndarray:
 
 
 def apart(a: np.ndarray, b: np.ndarray) -> float:
-    """[rad] largest turn between two sets of pose matrices; exact for small ones."""
+    """[rad] the largest rotation between two sets of pose matrices; exact for small ones."""
     turn = np.einsum("nab,nac->nbc", a[:, :3, :3], b[:, :3, :3])
     return float(np.linalg.norm(turn - turn.transpose(0, 2, 1), axis=(1, 2)).max() / np.sqrt(8))
 
 
 def missed(ob: Any, role: str, bone: str | None = None, kind: str = "EFFECTOR") -> float:
-    """[m] from the bone's head, as Blender shows it, to its target."""
+    """[m] distance from the bone's head, as Blender shows it, to its target."""
     head = ob.matrix_world @ ob.pose.bones[bone or role].head
     return float((head - target(role, kind).matrix_world.translation).length)
 
 
 def census() -> dict[str, int]:
-    """How many of everything the file and Blender hold."""
+    """The number of data-blocks of each type and of handlers in each list."""
     import bpy
 
     found = {name: len(getattr(bpy.data, name)) for name in ("objects", "collections", "actions", "meshes", "texts")}
@@ -111,7 +111,7 @@ def census() -> dict[str, int]:
     return found
 
 
-def test_the_first_press_moves_no_bone(character: Any) -> None:
+def test_starting_moves_no_bone(character: Any) -> None:
     import bpy
 
     before = matrices(character)
@@ -126,7 +126,7 @@ def test_the_first_press_moves_no_bone(character: Any) -> None:
         assert missed(character, role) <= 1e-5
 
 
-def test_a_dragged_hand_is_reached_and_the_feet_stand(began: Any) -> None:
+def test_a_dragged_hand_reaches_its_target_and_the_feet_stay(began: Any) -> None:
     hand = target("RightHand")
     assert not hand.neural_ik_target.use
     feet = [np.array(began.pose.bones[f].head) for f in ("LeftFoot", "RightFoot")]
@@ -135,11 +135,11 @@ def test_a_dragged_hand_is_reached_and_the_feet_stand(began: Any) -> None:
         hand.location.z -= 0.01
         update()
         assert missed(began, "RightHand") <= HIT
-    assert hand.neural_ik_target.use, "what is moved is switched on"
+    assert hand.neural_ik_target.use, "moving a target switches it on"
     assert live().solution.reached.all()
     for foot, before in zip(("LeftFoot", "RightFoot"), feet, strict=True):
         assert np.linalg.norm(np.array(began.pose.bones[foot].head) - before) <= HIT
-    assert missed(began, "Head") <= 1e-4, "a target that is off goes with the body"
+    assert missed(began, "Head") <= 1e-4, "a target that is off moves with the body"
     assert missed(began, "Hips", kind="ROOT") <= 1e-4
 
 
@@ -154,7 +154,7 @@ def test_one_solve_for_each_update_and_no_recursion(began: Any) -> None:
         assert live().solves == count
 
 
-def test_back_at_the_start_the_pose_is_the_old_one(began: Any) -> None:
+def test_moving_a_target_back_restores_the_pose(began: Any) -> None:
     before = matrices(began)
     hand = target("LeftHand")
     place = hand.location.copy()
@@ -165,7 +165,7 @@ def test_back_at_the_start_the_pose_is_the_old_one(began: Any) -> None:
     assert apart(matrices(began), before) <= FIRST_PRESS
 
 
-def test_a_drag_that_is_taken_back_leaves_the_target_off(began: Any) -> None:
+def test_a_cancelled_drag_leaves_the_target_off(began: Any) -> None:
     target("RightHand").location.z += 0.2
     update()
     shown = channels(began)
@@ -179,7 +179,7 @@ def test_a_drag_that_is_taken_back_leaves_the_target_off(began: Any) -> None:
     assert np.abs(channels(began) - shown).max() <= 1e-5
 
 
-def test_cancel_puts_every_bone_back_and_leaves_nothing(character: Any) -> None:
+def test_cancel_restores_every_bone_and_leaves_nothing_behind(character: Any) -> None:
     import bpy
 
     before, held = channels(character), census()
@@ -193,7 +193,7 @@ def test_cancel_puts_every_bone_back_and_leaves_nothing(character: Any) -> None:
     assert census() == held
 
 
-def test_apply_keeps_the_pose_and_leaves_nothing(character: Any) -> None:
+def test_apply_keeps_the_pose_and_leaves_nothing_behind(character: Any) -> None:
     import bpy
 
     held = census()
@@ -206,7 +206,7 @@ def test_apply_keeps_the_pose_and_leaves_nothing(character: Any) -> None:
     assert census() == held
 
 
-def test_many_starts_and_stops_leave_no_growth(character: Any) -> None:
+def test_starting_and_stopping_many_times_leaks_nothing(character: Any) -> None:
     import bpy
 
     before, held = channels(character), census()
@@ -221,7 +221,7 @@ def test_many_starts_and_stops_leave_no_growth(character: Any) -> None:
     assert np.abs(channels(character) - before).max() <= 1e-5
 
 
-def test_scrubbing_takes_the_targets_along(began: Any) -> None:
+def test_targets_follow_the_animation_when_scrubbing(began: Any) -> None:
     import bpy
 
     hand, scene = target("RightHand"), bpy.context.scene
@@ -237,7 +237,7 @@ def test_scrubbing_takes_the_targets_along(began: Any) -> None:
     assert apart(matrices(began), shown) <= FIRST_PRESS
 
 
-def test_instead_of_the_action_targets_stay(began: Any) -> None:
+def test_targets_that_replace_the_action_stay_where_they_are(began: Any) -> None:
     import bpy
 
     settings().mode = "INSTEAD"
@@ -249,10 +249,10 @@ def test_instead_of_the_action_targets_stay(began: Any) -> None:
     assert bpy.ops.neural_ik.live_cancel() == {"FINISHED"}
     there = matrices(began)
     bpy.context.scene.frame_set(33)
-    assert apart(matrices(began), there) <= FIRST_PRESS, "Cancel leaves the action's own pose"
+    assert apart(matrices(began), there) <= FIRST_PRESS, "Cancel restores the action's pose"
 
 
-def test_a_pose_that_was_keyed_stays_when_scrubbed(began: Any) -> None:
+def test_a_keyed_pose_is_still_there_after_scrubbing(began: Any) -> None:
     import bpy
 
     target("LeftHand").location.z += 0.2
@@ -266,7 +266,7 @@ def test_a_pose_that_was_keyed_stays_when_scrubbed(began: Any) -> None:
     assert np.abs(channels(began) - shown).max() <= 1e-5
 
 
-def test_apply_keys_where_auto_keying_is_on(began: Any) -> None:
+def test_apply_keys_the_pose_with_auto_keying_on(began: Any) -> None:
     import bpy
 
     target("LeftHand").location.z += 0.2
@@ -282,7 +282,7 @@ def test_apply_keys_where_auto_keying_is_on(began: Any) -> None:
     assert np.abs(channels(began) - shown).max() <= 1e-5
 
 
-def test_a_keying_set_says_what_is_keyed(began: Any) -> None:
+def test_the_active_keying_set_chooses_the_channels(began: Any) -> None:
     import bpy
 
     scene = bpy.context.scene
@@ -300,7 +300,7 @@ def test_a_keying_set_says_what_is_keyed(began: Any) -> None:
 
 
 @pytest.mark.parametrize("into", ["ACTION", "NEW", "NLA"])
-def test_a_bake_plays_back_what_was_live(began: Any, into: str) -> None:
+def test_a_bake_plays_back_the_live_poses(began: Any, into: str) -> None:
     import bpy
 
     scene = bpy.context.scene
@@ -324,7 +324,7 @@ def test_a_bake_plays_back_what_was_live(began: Any, into: str) -> None:
     assert all(m.show_viewport for o in scene.objects for m in o.modifiers)
 
 
-def test_a_bake_that_is_closed_leaves_the_action_alone(began: Any) -> None:
+def test_a_cancelled_bake_does_not_change_the_action(began: Any) -> None:
     import bpy
 
     keys, engine, scene = wing("blender.posing.baking"), wing("blender.posing.live_ik"), bpy.context.scene
@@ -363,7 +363,7 @@ def test_pinned_feet_do_not_slide_in_a_bake(began: Any, pin: str) -> None:
 
 
 def toes(ob: Any, first: int, last: int) -> np.ndarray:
-    """(F, 2, 3) where the toes are on every frame of the action."""
+    """(F, 2, 3) positions of the toes on every frame."""
     import bpy
 
     places = []
@@ -373,10 +373,10 @@ def toes(ob: Any, first: int, last: int) -> np.ndarray:
     return np.array(places)
 
 
-def test_a_bake_holds_feet_while_they_stand_and_only_then(began: Any) -> None:
+def test_a_bake_locks_feet_while_they_are_planted_and_only_then(began: Any) -> None:
     import bpy
 
-    feet, action = wing("blender.posing.standing_feet"), began.animation_data.action
+    feet, action = wing("blender.posing.planted_feet"), began.animation_data.action
     first, last = (int(v) for v in action.frame_range)
     before = toes(began, first, last)
     bpy.context.scene.frame_set(20)
@@ -396,17 +396,17 @@ def test_a_bake_holds_feet_while_they_stand_and_only_then(began: Any) -> None:
     after = toes(began, first, last)
     ways = [np.linalg.norm(np.diff(t[..., :2], axis=0), axis=-1) for t in (before, after)]
     seconds = bpy.context.scene.render.fps_base / bpy.context.scene.render.fps
-    both = np.stack([before, before], axis=2)  # the toes tell enough of a walk
+    both = np.stack([before, before], axis=2)  # toes are enough for a walk
     both[:, :, 0, 2] += 1
-    stands = feet.standing(
+    stands = feet.planted(
         wing("blender.host.rig_checks").fit(began, wing("blender.host.memory").memory.network).skeleton, both, seconds
     )
     held = stands[1:] & stands[:-1]
     assert held.sum() >= 10
-    assert ways[0][held].max() > 1e-3, "they slide in the capture"
+    assert ways[0][held].max() > 1e-3, "they slide in the action"
     assert np.median(ways[1][held]) <= 1e-5
     assert skate.worst <= 5e-4 < skate.before
-    assert np.abs(after - before).max() <= 0.05, "and nothing goes far away"
+    assert np.abs(after - before).max() <= 0.05, "no toe moves far from where it was"
     assert (ways[1] - ways[0]).max() <= 0.02, "or jumps"
 
 
@@ -431,7 +431,7 @@ def test_a_foot_pinned_to_meshes_stands_on_them(began: Any) -> None:
     assert began.pose.bones["LeftFoot"].head.z == pytest.approx(ankle, abs=HIT)
 
 
-def test_hints_turn_elbow_and_knee_and_the_end_stays(began: Any) -> None:
+def test_hints_turn_elbow_and_knee_while_hand_and_foot_stay(began: Any) -> None:
     target("LeftHand").location.y -= 0.2
     update()
     for role, joint in (("LeftHand", "LeftForeArm"), ("RightFoot", "RightShin")):
@@ -447,7 +447,7 @@ def test_hints_turn_elbow_and_knee_and_the_end_stays(began: Any) -> None:
         assert np.linalg.norm(np.array(began.pose.bones[joint].head) - elbow) > 0.01
 
 
-def test_strength_lies_between_the_pose_before_and_the_solved_one(began: Any) -> None:
+def test_strength_blends_between_the_base_pose_and_the_solved_pose(began: Any) -> None:
     before = matrices(began)
     target("LeftHand").location.z += 0.2
     update()
@@ -461,7 +461,7 @@ def test_strength_lies_between_the_pose_before_and_the_solved_one(began: Any) ->
     assert 0.2 < apart(half, before) / apart(full, before) < 0.8
 
 
-def test_only_selected_bones_move_if_wished(began: Any) -> None:
+def test_with_selected_bones_only_no_other_bones_move(began: Any) -> None:
     bones = began.pose.bones
     for pb in bones:
         (pb if hasattr(pb, "select") else pb.bone).select = pb.name in ("LeftArm", "LeftForeArm")
@@ -473,19 +473,19 @@ def test_only_selected_bones_move_if_wished(began: Any) -> None:
     assert {pb.name for pb, m in zip(bones, moved, strict=True) if m} == {"LeftArm", "LeftForeArm"}
 
 
-def test_dots_tell_what_is_reached_and_lines_what_misses(began: Any) -> None:
+def test_the_overlay_draws_dots_for_targets_and_lines_for_misses(began: Any) -> None:
     import bpy
 
     overlay = wing("blender.posing.overlay")
     target("RightHand").location.z += 0.05
     update()
     dots, lines = overlay.marks(bpy.context.view_layer)
-    assert len(dots) == 3, "the feet's and the hand's"
+    assert len(dots) == 3, "two feet and a hand"
     assert not lines
     target("RightHand").location.z += 5
     update()
     dots, lines = overlay.marks(bpy.context.view_layer)
-    begin, end = max(lines, key=lambda line: line[0][0][2])  # feet may be pulled off theirs too
+    begin, end = max(lines, key=lambda line: line[0][0][2])  # feet may miss their targets too
     assert begin[0] == pytest.approx(target("RightHand").matrix_world.translation, abs=1e-6)
     assert end[0] == pytest.approx(began.matrix_world @ began.pose.bones["RightHand"].head, abs=1e-6)
     assert begin[1][0] > begin[1][1], "red"
@@ -493,16 +493,16 @@ def test_dots_tell_what_is_reached_and_lines_what_misses(began: Any) -> None:
     assert overlay.marks(bpy.context.view_layer) == ([], [])
 
 
-def test_a_render_without_a_bake_is_told_once(began: Any) -> None:
+def test_rendering_without_a_bake_adds_one_note(began: Any) -> None:
     import bpy
 
     for handler in bpy.app.handlers.render_init * 2:
         handler(bpy.context.scene)
-    assert live().notes.count("A render shows the action without Live IK") == 1
+    assert live().notes.count("Renders show the action without Live IK") == 1
 
 
 @pytest.mark.parametrize("source", ["LEARNED", "OWN"])
-def test_joint_limits_are_kept_on_a_rig_of_other_names(character: Any, source: str) -> None:
+def test_joint_limits_hold_on_a_rig_with_other_names(character: Any, source: str) -> None:
     import bpy
 
     character.animation_data.action = None
@@ -521,7 +521,7 @@ def test_joint_limits_are_kept_on_a_rig_of_other_names(character: Any, source: s
     hand.location.x -= 0.35
     update()
     bent = elbow.rotation_quaternion.angle
-    assert bent > 0.5, "without limits it bends"
+    assert bent > 0.5, "without limits it bends further"
     settings().limits, settings().limits_from = True, source
     update()
     limits = live().rig.skeleton.limits
@@ -536,7 +536,7 @@ def test_joint_limits_are_kept_on_a_rig_of_other_names(character: Any, source: s
     assert elbow.rotation_quaternion.angle == pytest.approx(bent, abs=1e-3)
 
 
-def test_phase_and_task_by_hand_change_the_pose(began: Any) -> None:
+def test_manual_phase_and_task_change_the_pose(began: Any) -> None:
     target("LeftHand").location.z += 0.2
     update()
     own, shown = live().goals, matrices(began)
@@ -552,17 +552,17 @@ def test_phase_and_task_by_hand_change_the_pose(began: Any) -> None:
     assert (live().goals.phase, live().goals.task) == (own.phase, own.task)
 
 
-def test_a_pose_far_from_everything_learned_is_told(began: Any) -> None:
+def test_a_pose_far_from_the_training_data_is_unusual(began: Any) -> None:
     engine, panel = wing("blender.posing.live_ik"), wing("blender.posing.panel")
     target("LeftHand").location.z += 0.05
     update()
     near = engine.explain(live()).out_of_range
     if not near > 0:
-        pytest.skip("these weights have no meter")
+        pytest.skip("these weights do not measure how unusual a pose is")
     target("Head").location.z -= 1.2
     target("LeftFoot").location.z += 1.0
     update()
-    assert near < panel.FAR_OFF < engine.explain(live()).out_of_range
+    assert near < panel.UNUSUAL < engine.explain(live()).out_of_range
 
 
 def test_a_flipped_pose_is_the_mirror_image(began: Any) -> None:
@@ -585,7 +585,7 @@ def test_a_flipped_pose_is_the_mirror_image(began: Any) -> None:
         assert np.abs(np.abs(left) - np.abs(right)).max() <= 1e-3
 
 
-def test_a_deleted_target_is_a_free_one_and_can_be_had_again(began: Any) -> None:
+def test_a_deleted_target_is_free_and_reset_adds_it_again(began: Any) -> None:
     import bpy
 
     target("RightHand").location.z += 0.1
@@ -601,7 +601,7 @@ def test_a_deleted_target_is_a_free_one_and_can_be_had_again(began: Any) -> None
     assert bpy.ops.neural_ik.live_cancel() == {"FINISHED"}
 
 
-def test_a_deleted_character_ends_it(began: Any) -> None:
+def test_after_deleting_the_character_cancel_removes_the_targets(began: Any) -> None:
     import bpy
 
     bpy.data.objects.remove(began)
@@ -613,7 +613,7 @@ def test_a_deleted_character_ends_it(began: Any) -> None:
     assert not [o for o in bpy.data.objects if o.type == "EMPTY"]
 
 
-def test_renamed_bones_and_character_go_on(began: Any) -> None:
+def test_renaming_bones_and_the_character_does_not_stop_it(began: Any) -> None:
     import bpy
 
     before = channels(began)
@@ -641,7 +641,7 @@ def test_edit_mode_pauses_it(began: Any) -> None:
     assert missed(began, "LeftHand") <= HIT
 
 
-def test_undo_and_redo_take_it_along(character: Any) -> None:
+def test_undo_and_redo_include_live_ik(character: Any) -> None:
     import bpy
 
     def armature() -> Any:
@@ -668,18 +668,18 @@ def test_undo_and_redo_take_it_along(character: Any) -> None:
     assert np.abs(channels(armature()) - before).max() <= BACK
     bpy.ops.ed.undo()
     update()
-    assert np.abs(channels(armature()) - dragged).max() <= BACK, "undo brings a cancelled Live IK back"
+    assert np.abs(channels(armature()) - dragged).max() <= BACK, "undo restores a cancelled Live IK"
     target("RightHand").location.z += 0.05
     update()
     assert missed(armature(), "RightHand") <= HIT
     for _ in range(2):
         bpy.ops.ed.undo()
     update()
-    assert not wing("blender.posing.live_ik").lives
+    assert not wing("blender.posing.live_ik").characters
     assert np.abs(channels(armature()) - before).max() <= BACK
 
 
-def test_saved_and_loaded_it_goes_on(began: Any, tmp_path: Path) -> None:
+def test_it_continues_after_saving_and_loading(began: Any, tmp_path: Path) -> None:
     import bpy
 
     before = live().before
@@ -699,12 +699,12 @@ def test_saved_and_loaded_it_goes_on(began: Any, tmp_path: Path) -> None:
     assert np.abs(channels(ob) - np.concatenate([before[k] for k in sorted(before)])).max() <= BACK
 
 
-def test_another_file_ends_it_without_a_word(began: Any) -> None:
+def test_loading_another_file_ends_it_silently(began: Any) -> None:
     import bpy
 
     bpy.ops.wm.read_homefile(use_empty=True)
     update()
-    assert not wing("blender.posing.live_ik").lives
+    assert not wing("blender.posing.live_ik").characters
 
 
 def test_disabling_the_extension_cancels_it(began: Any) -> None:
@@ -764,7 +764,7 @@ def make_mirrored(ob: Any) -> None:
 
 
 def make_controlled(ob: Any) -> None:
-    """Names as Rigify gives them: the bones that deform follow others."""
+    """Bone names of a generated Rigify rig."""
     ob.data.bones["LeftHand"].name = "DEF-hand.L"
     ob.data.bones["RightHand"].name = "ORG-hand.R"
 
@@ -772,14 +772,14 @@ def make_controlled(ob: Any) -> None:
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (make_driven, "moved by a driver: mute it"),
-        (make_constrained, "moved by the constraint IK: Live IK would fight it. Mute it, or bake"),
-        (make_controlled, "Rigify control rig, and not the whole human .* Use the metarig"),
+        (make_driven, "has a driver, which would override Live IK: mute it"),
+        (make_constrained, "has the constraint IK, which would override Live IK: mute it, or bake"),
+        (make_controlled, "Rigify control rig, and not a complete human .* Use the metarig"),
         (make_rest, "Rest Position"),
         (make_mirrored, "negative scale"),
     ],
 )
-def test_what_cannot_work_is_refused_in_words(character: Any, spoil: Callable[[Any], None], words: str) -> None:
+def test_unsupported_rigs_are_refused_with_the_reason(character: Any, spoil: Callable[[Any], None], words: str) -> None:
     import bpy
 
     spoil(character)
@@ -790,7 +790,7 @@ def test_what_cannot_work_is_refused_in_words(character: Any, spoil: Callable[[A
     assert census() == held
 
 
-def test_a_turned_and_scaled_character_works(character: Any) -> None:
+def test_a_rotated_and_scaled_character_works(character: Any) -> None:
     import bpy
 
     character.animation_data.action = None
@@ -815,7 +815,7 @@ def test_a_turned_and_scaled_character_works(character: Any) -> None:
     assert missed(character, "LeftHand") <= HIT
 
 
-def test_bones_of_other_names_are_known_by_their_roles(character: Any) -> None:
+def test_bones_with_other_names_are_matched_by_role(character: Any) -> None:
     import bpy
 
     for bone in character.data.bones:
@@ -833,7 +833,7 @@ def test_bones_of_other_names_are_known_by_their_roles(character: Any) -> None:
     assert missed(character, "LeftHand", "hand.L") <= HIT
 
 
-def test_a_rig_of_other_bones_is_told_to_train(character: Any) -> None:
+def test_for_a_rig_with_other_bones_the_error_suggests_training(character: Any) -> None:
     import bpy
 
     bpy.context.view_layer.objects.active = character
@@ -847,7 +847,7 @@ def test_a_rig_of_other_bones_is_told_to_train(character: Any) -> None:
         bpy.ops.neural_ik.live_start()
 
 
-def test_awkward_bones_are_written_in_their_own_way(character: Any) -> None:
+def test_every_rotation_mode_and_inheritance_setting_is_written_correctly(character: Any) -> None:
     import bpy
 
     from .test_runtime import complicate
@@ -867,14 +867,14 @@ def test_awkward_bones_are_written_in_their_own_way(character: Any) -> None:
     assert np.abs(channels(character) - kept).max() <= BACK
 
 
-def test_the_nearest_learned_frame_is_shown(began: Any) -> None:
+def test_the_nearest_training_frame_is_shown(began: Any) -> None:
     import bpy
 
     target("LeftHand").location.z += 0.05
     update()
     why = wing("blender.posing.live_ik").explain(live())
     if not why.clip:
-        pytest.skip("these weights do not remember their frames")
+        pytest.skip("these weights store no training frames")
     assert why.clip in bpy.data.actions
     assert bpy.ops.neural_ik.live_jump() == {"FINISHED"}
     assert began.animation_data.action.name == why.clip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Live IK on rigs other than the demo character's: fewer bones, other sizes, other units."""
+"""Live IK on other rigs than the demo character: fewer bones, other sizes, other units."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["character", "weights"]  # fixtures
 
 
 def without_toes(ob: Any) -> None:
-    """Two bones in the spine, one in the neck, no toes."""
+    """Reduce the rig to two spine bones, one neck bone and no toes."""
     import bpy
 
     bpy.context.view_layer.objects.active = ob
@@ -38,7 +38,7 @@ def solved_anew() -> None:
     update()
 
 
-def test_two_spine_bones_and_no_toes_are_learned_and_dragged(demo: Any) -> None:
+def test_a_rig_with_two_spine_bones_and_no_toes_is_trained_and_dragged(demo: Any) -> None:
     import bpy
 
     without_toes(demo)
@@ -70,7 +70,7 @@ def test_two_spine_bones_and_no_toes_are_learned_and_dragged(demo: Any) -> None:
 
 
 @pytest.mark.parametrize(("scale", "unit"), [(0.01, 1.0), (100.0, 0.01), (1.0, 0.001), (2.5, 1.0)])
-def test_sizes_and_units_make_no_difference(character: Any, scale: float, unit: float) -> None:
+def test_scale_and_units_make_no_difference(character: Any, scale: float, unit: float) -> None:
     import bpy
 
     scene = bpy.context.scene

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Live IK where a file holds more than one scene, or characters of another file."""
+"""Live IK in files with several scenes or with linked characters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def show(scene: Any) -> None:
     update()
 
 
-def test_a_character_is_moved_while_another_scene_is_shown(began: Any, other_scene: Any) -> None:
+def test_a_character_is_posed_while_another_scene_is_shown(began: Any, other_scene: Any) -> None:
     import bpy
 
     first = bpy.context.scene
@@ -42,7 +42,7 @@ def test_a_character_is_moved_while_another_scene_is_shown(began: Any, other_sce
     assert missed(began, "LeftHand") <= HIT
     solves = live().solves
     other_scene.frame_set(7)
-    assert live().solves == solves, "another scene's timeline is not this character's"
+    assert live().solves == solves, "another scene's frame change does not concern this character"
     assert missed(began, "LeftHand") <= HIT
     show(first)
     target("LeftHand").location.z += 0.05
@@ -50,7 +50,7 @@ def test_a_character_is_moved_while_another_scene_is_shown(began: Any, other_sce
     assert missed(began, "LeftHand") <= HIT
 
 
-def test_a_character_of_two_scenes_is_moved_in_the_one_of_its_targets(began: Any, other_scene: Any) -> None:
+def test_a_character_in_two_scenes_is_posed_in_the_scene_of_its_targets(began: Any, other_scene: Any) -> None:
     import bpy
 
     first, before = bpy.context.scene, channels(began)
@@ -69,7 +69,7 @@ def test_a_character_of_two_scenes_is_moved_in_the_one_of_its_targets(began: Any
     assert np.abs(channels(began) - before).max() <= 1e-4
 
 
-def test_a_deleted_scene_leaves_a_character_that_can_be_cancelled(began: Any, other_scene: Any) -> None:
+def test_after_deleting_the_scene_live_ik_can_be_cancelled(began: Any, other_scene: Any) -> None:
     import bpy
 
     first, before = bpy.context.scene, channels(began)
@@ -86,7 +86,7 @@ def test_a_deleted_scene_leaves_a_character_that_can_be_cancelled(began: Any, ot
     assert bpy.ops.neural_ik.live_start() == {"FINISHED"}
 
 
-def test_targets_may_be_put_into_another_collection(began: Any) -> None:
+def test_targets_can_be_moved_to_another_collection(began: Any) -> None:
     import bpy
 
     scene = bpy.context.scene
@@ -105,7 +105,7 @@ def test_targets_may_be_put_into_another_collection(began: Any) -> None:
 
 @pytest.fixture
 def linked(character: Any, tmp_path: Path) -> Iterator[Any]:
-    """A new file with the collection of a character linked from another."""
+    """A new file with the collection of a character linked from another file."""
     import bpy
 
     memory = wing("blender.host.memory").memory
@@ -139,7 +139,7 @@ def override(linked: Any, editable: bool) -> Any:
     return ob
 
 
-def test_a_linked_character_is_refused_in_words(linked: Any) -> None:
+def test_a_linked_character_is_refused_with_the_remedy(linked: Any) -> None:
     import bpy
 
     bpy.context.scene.collection.children.link(linked)
@@ -152,15 +152,15 @@ def test_a_linked_character_is_refused_in_words(linked: Any) -> None:
     assert census() == held
 
 
-def test_an_override_that_may_not_be_edited_is_refused_in_words(linked: Any) -> None:
+def test_an_override_that_is_not_editable_is_refused_with_the_remedy(linked: Any) -> None:
     import bpy
 
     override(linked, editable=False)
-    with pytest.raises(RuntimeError, match="library override that may not be edited: make it editable first"):
+    with pytest.raises(RuntimeError, match="library override that is not editable: make it editable first"):
         bpy.ops.neural_ik.live_start()
 
 
-def test_an_overridden_character_is_moved_cancelled_and_baked(linked: Any) -> None:
+def test_an_editable_override_is_posed_cancelled_and_baked(linked: Any) -> None:
     import bpy
 
     ob = override(linked, editable=True)

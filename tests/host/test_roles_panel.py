@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The panel Roles: found, edited, mirrored, saved, shown, and used by everything that reads a rig."""
+"""The Roles panel: roles are found, edited, mirrored, saved and shown, and used by everything that reads a rig."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def view() -> Any:
 
 @pytest.fixture
 def house(demo: Any) -> Any:
-    """The demo character with names of a house's own: bone_00 and so on down the tree, left and right by .L and .R."""
+    """The demo character with unusual bone names: bone_00 and so on down the tree, with .L and .R for the sides."""
     import bpy
 
     renamed = {}
@@ -80,7 +80,7 @@ os._exit(0)
 
 @pytest.fixture(scope="session")
 def rigify_files(extension: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of Rigify's metarigs, made by a Blender of its own: the add-on makes Blender 4.2 crash at its end."""
+    """A folder of Rigify's metarigs, made in a separate process because the add-on makes Blender 4.2 crash when it quits."""
     import bpy
 
     folder = tmp_path_factory.mktemp("metarigs")
@@ -105,7 +105,7 @@ def open_rig(blender: ModuleType, path: Path) -> Any:
 # ---- finding
 
 
-def test_find_roles_fills_all_23_with_reasons_and_says_so(house: Any) -> None:
+def test_find_roles_finds_all_23_with_reasons(house: Any) -> None:
     editing = wing("blender.roles.editing")
     assert set(roles(house)) == set(ROLE_NAMES)
     assert problems(house) == {}
@@ -123,7 +123,7 @@ def test_names_of_the_built_in_rig_are_certain(demo: Any) -> None:
     assert wing("blender.roles.editing").explain(demo, "Head") == (1.0, "named as on the built-in rig")
 
 
-def test_what_is_no_body_is_said_in_words_and_can_still_be_chosen_by_hand(empty: Any) -> None:
+def test_a_rig_that_is_no_human_gets_a_note_and_can_be_assigned_by_hand(empty: Any) -> None:
     import bpy
 
     bpy.ops.object.armature_add()
@@ -139,7 +139,7 @@ def test_what_is_no_body_is_said_in_words_and_can_still_be_chosen_by_hand(empty:
         wing("blender.host.rig").read(ob)
 
 
-def test_a_skeleton_in_edit_mode_is_not_read(demo: Any) -> None:
+def test_an_armature_in_edit_mode_is_refused(demo: Any) -> None:
     import bpy
 
     bpy.ops.object.mode_set(mode="EDIT")
@@ -207,7 +207,7 @@ def test_every_role_of_the_rigs_that_rigify_generates_is_right(empty: Any, rigif
     assert roles(ob) == truth
 
 
-def test_rigifys_animals_are_no_people_and_that_is_said(empty: Any, rigify_files: Path) -> None:
+def test_rigifys_animals_are_recognised_as_creatures(empty: Any, rigify_files: Path) -> None:
     found = [path for path in sorted(rigify_files.glob("*_metarig_add.blend")) if "human" not in path.name]
     assert len(found) >= 6
     for path in found:
@@ -236,20 +236,20 @@ def test_an_edit_changes_what_extract_produces(house: Any) -> None:
     house.neural_ik_roles.Spine1 = ""
     bpy.ops.neural_ik.extract_data(**walk)
     after = wing("blender.host.memory").memory.poses
-    assert after.skeleton.count == 20, "two toes by the mirror, and one bone of the back"
+    assert after.skeleton.count == 20, "two toes, one of them by the mirror, and one spine bone"
     assert set(before.skeleton.names) - set(after.skeleton.names) == {
         wing("blender.roles.editing").found(house).roles[role][0] for role in ("LeftToeBase", "RightToeBase", "Spine1")
     }
     assert foot in after.skeleton.names
     own, was = (p.skeleton.names.index(roles(house)["Spine2"]) for p in (after, before))
     turned = np.abs(after.rot[:, own] - before.rot[:, was]).max()
-    assert turned > 1e-3, "the chest now turns for the bone below it too"
+    assert turned > 1e-3, "the chest now includes the rotation of the bone below it"
     bpy.ops.neural_ik.roles_clear()
     bpy.ops.neural_ik.extract_data(**walk)
     assert wing("blender.host.memory").memory.poses.skeleton.names == before.skeleton.names
 
 
-def test_live_ik_takes_edited_roles(house: Any) -> None:
+def test_live_ik_uses_edited_roles(house: Any) -> None:
     import bpy
 
     bpy.ops.neural_ik.load_weights()
@@ -262,21 +262,21 @@ def test_live_ik_takes_edited_roles(house: Any) -> None:
     assert live_rig.fit(house, net).roles == net.skeleton.names
 
 
-def test_an_edit_on_one_side_reaches_the_other_by_name_or_by_place(house: Any) -> None:
+def test_an_edit_on_one_side_is_mirrored_by_name_or_by_position(house: Any) -> None:
     own = house.neural_ik_roles
     hand, arm = roles(house)["LeftHand"], roles(house)["LeftForeArm"]
     own.LeftHand = arm
     assert own.RightHand == arm.replace(".L", ".R")
     own.RightHand = hand.replace(".L", ".R")
     assert own.LeftHand == hand
-    house.data.bones[own.RightHand].name = own.RightHand = "thing"  # no name speaks of a side any more
+    house.data.bones[own.RightHand].name = own.RightHand = "thing"  # no name indicates a side any more
     own.LeftHand = ""
     assert own.RightHand == ""
     own.LeftHand = hand
     assert own.RightHand == "thing"
 
 
-def test_without_mirror_the_other_side_stays(house: Any) -> None:
+def test_without_mirror_the_other_side_does_not_change(house: Any) -> None:
     before = roles(house)["RightHand"]
     view().mirror = False
     try:
@@ -301,7 +301,7 @@ def test_a_whole_side_is_mirrored(house: Any) -> None:
     assert roles(house) == before
 
 
-def test_a_bone_given_twice_warns_in_its_rows_and_is_refused_when_used(house: Any) -> None:
+def test_a_bone_with_two_roles_is_a_warning_in_the_panel_and_an_error_when_used(house: Any) -> None:
     import bpy
 
     view().mirror = False
@@ -315,7 +315,7 @@ def test_a_bone_given_twice_warns_in_its_rows_and_is_refused_when_used(house: An
     says("given two roles", bpy.ops.neural_ik.extract_data)
 
 
-def test_a_child_given_before_its_parent_warns(house: Any) -> None:
+def test_a_child_above_its_parent_is_a_warning(house: Any) -> None:
     own, before = house.neural_ik_roles, roles(house)
     view().mirror = False
     try:
@@ -329,7 +329,7 @@ def test_a_child_given_before_its_parent_warns(house: Any) -> None:
     assert any("LeftForeArm" in note for note in notes)
 
 
-def test_a_bone_that_is_gone_warns_and_is_named_when_used(house: Any) -> None:
+def test_a_missing_bone_is_a_warning_in_the_panel_and_an_error_when_used(house: Any) -> None:
     import bpy
 
     house.data.bones[roles(house)["Head"]].name = "Skull"
@@ -337,27 +337,27 @@ def test_a_bone_that_is_gone_warns_and_is_named_when_used(house: Any) -> None:
     says("has no such bone", bpy.ops.neural_ik.extract_data)
     house.neural_ik_roles.Head = "Skull"
     assert problems(house) == {}
-    assert wing("blender.roles.editing").explain(house, "Head") == (None, "chosen by hand")
+    assert wing("blender.roles.editing").explain(house, "Head") == (None, "set by hand")
 
 
-def test_the_active_bone_takes_a_role(house: Any) -> None:
+def test_a_role_is_assigned_to_the_active_bone(house: Any) -> None:
     import bpy
 
     house.data.bones.active = house.data.bones[roles(house)["Spine1"]]
     bpy.ops.neural_ik.roles_from_active(role="Spine2")
     assert house.neural_ik_roles.Spine2 == house.neural_ik_roles.Spine1
     assert "every bone plays one role" in problems(house)["Spine2"]
-    says("no role is called 'Tail'", bpy.ops.neural_ik.roles_from_active, role="Tail")
+    says("unknown role 'Tail'", bpy.ops.neural_ik.roles_from_active, role="Tail")
     says("has no bone 'nothing'", bpy.ops.neural_ik.roles_pick, role="Head", bone="nothing")
     bpy.ops.neural_ik.roles_pick(role="Spine2", bone=roles(house)["Head"])
     assert house.neural_ik_roles.Spine2 == house.neural_ik_roles.Head
 
 
-def test_left_out_bones_have_reasons_and_edits_move_bones_in_and_out(house: Any) -> None:
+def test_bones_without_a_role_have_reasons_that_follow_edits(house: Any) -> None:
     editing, own = wing("blender.roles.editing"), house.neural_ik_roles
     head = own.Head
     own.Head = ""
-    assert editing.left_out(house) == {"its role was taken away by hand": [head]}
+    assert editing.left_out(house) == {"its role was removed by hand": [head]}
     own.Head = head
     assert editing.left_out(house) == {}
 
@@ -390,7 +390,7 @@ def test_the_eyedropper_takes_the_nearest_visible_bone(house: Any) -> None:
     assert nearest(house, perspective, Region, *at(bone)) != bone
 
 
-# ---- kept with the file
+# ---- stored in the file
 
 
 def test_roles_survive_saving_and_loading(house: Any, tmp_path: Path) -> None:
@@ -406,7 +406,7 @@ def test_roles_survive_saving_and_loading(house: Any, tmp_path: Path) -> None:
     assert wing("blender.roles.editing").explain(ob, "Head")[0] is not None
 
 
-def test_undo_takes_an_edit_back(house: Any) -> None:
+def test_undo_reverts_an_edit(house: Any) -> None:
     import bpy
 
     if not bpy.ops.ed.undo_push.poll():
@@ -419,7 +419,7 @@ def test_undo_takes_an_edit_back(house: Any) -> None:
     assert roles(bpy.data.objects["Neural IK Demo"]) == before
 
 
-def test_a_library_override_keeps_roles_of_its_own(house: Any, tmp_path: Path) -> None:
+def test_a_library_override_has_its_own_roles(house: Any, tmp_path: Path) -> None:
     import bpy
 
     name, before = house.name, roles(house)
@@ -441,11 +441,11 @@ def test_a_library_override_keeps_roles_of_its_own(house: Any, tmp_path: Path) -
     assert roles(own) == {role: bone for role, bone in before.items() if role != "NeckUpper"}
 
 
-def test_a_damaged_text_in_the_file_costs_the_reasons_and_nothing_else(house: Any) -> None:
+def test_damaged_results_in_the_file_lose_only_the_reasons(house: Any) -> None:
     editing = wing("blender.roles.editing")
     for text in ("{", "[1]", '{"roles": {"Head": 3}}', '{"left_out": "x"}'):
         house.neural_ik_roles.found = text
-        assert editing.explain(house, "Head") == (None, "chosen by hand")
+        assert editing.explain(house, "Head") == (None, "set by hand")
         assert wing("blender.host.rig").read(house).skeleton.count == 23
 
 
@@ -464,18 +464,18 @@ def test_presets_are_saved_listed_loaded_and_deleted(house: Any) -> None:
     assert roles(house) == before
     bpy.ops.neural_ik.roles_delete_preset(preset="House rig")
     assert editing.presets() == []
-    says("there are: none yet", bpy.ops.neural_ik.roles_load_preset, preset="House rig")
+    says("existing presets: none", bpy.ops.neural_ik.roles_load_preset, preset="House rig")
 
 
 @pytest.mark.parametrize("name", ["", "  ", "../up", "a/b", "a\\b", "what?", ".hidden"])
-def test_names_that_no_file_can_have_are_refused(house: Any, name: str) -> None:
+def test_invalid_preset_names_are_refused(house: Any, name: str) -> None:
     import bpy
 
     says("preset", bpy.ops.neural_ik.roles_save_preset, preset=name)
     assert wing("blender.roles.editing").presets() == []
 
 
-def test_roles_that_make_no_sense_are_not_saved(house: Any, tmp_path: Path) -> None:
+def test_conflicting_or_missing_roles_are_not_saved(house: Any, tmp_path: Path) -> None:
     import bpy
 
     path = tmp_path / "roles.json"
@@ -499,10 +499,10 @@ def test_roles_that_make_no_sense_are_not_saved(house: Any, tmp_path: Path) -> N
         ('{"roles": {"Tail": "x"}}', "no role is called 'Tail'"),
         ('{"roles": {"Head": 3}}', "bone's name or null"),
         ('{"roles": {"Head": "nobody"}}', "no such bone"),
-        ('{"roles": {}}', "gives no bone"),
+        ('{"roles": {}}', "assigns no bone to any role"),
     ],
 )
-def test_a_bad_file_changes_nothing_and_says_why(house: Any, tmp_path: Path, text: str, words: str) -> None:
+def test_a_bad_file_is_reported_and_changes_nothing(house: Any, tmp_path: Path, text: str, words: str) -> None:
     import bpy
 
     before = roles(house)
@@ -527,7 +527,7 @@ Frame Time: 0.0333333
 
 
 def bvh_of(ob: Any, path: Path) -> Path:
-    """A take on the armature's own bones, in centimetres with Y up: a body swaying a little."""
+    """Write a BVH file of a slightly swaying body on the armature's bones, in centimetres with Y up."""
     bones = list(ob.data.bones)
 
     def place(bone: Any) -> np.ndarray:
@@ -574,7 +574,7 @@ def test_a_file_saved_in_blender_is_read_by_the_terminal(house: Any, tmp_path: P
     table["roles"]["Head"] = "nobody"
     path.write_text(json.dumps(table))
     done = run_cli("-m", "neural_network", "import", str(take), "--roles", str(path), "--out", str(tmp_path / "no.npz"))
-    assert done.returncode != 0, "the terminal did not look at the file"
+    assert done.returncode != 0, "the terminal ignored the file"
 
 
 def test_a_file_of_the_terminal_is_read_in_blender(house: Any, tmp_path: Path) -> None:
@@ -593,10 +593,10 @@ def test_a_file_of_the_terminal_is_read_in_blender(house: Any, tmp_path: Path) -
     assert wing("blender.host.rig").read(house).skeleton.count == 3
 
 
-# ---- shown
+# ---- the overlay
 
 
-def test_the_overlay_has_a_colour_for_every_group_and_grey_for_the_rest(house: Any) -> None:
+def test_the_overlay_has_a_color_for_every_group_and_grey_for_other_bones(house: Any) -> None:
     overlay = wing("blender.roles.overlay")
     assert {overlay.GROUPS[overlay.group(role)] for role in ROLE_NAMES} == set(overlay.GROUPS)
     assert len(overlay.geometry(house, np.eye(4))[0]) == 0, "it is off"
@@ -608,7 +608,7 @@ def test_the_overlay_has_a_colour_for_every_group_and_grey_for_the_rest(house: A
     assert np.isfinite(corners).all()
     opacity = sorted({round(float(a), 3) for a in tints[:, 3]})
     assert opacity[0] == overlay._GREY[3]
-    assert (tints[:24, 3] == overlay._GREY[3]).all(), "what plays no role is drawn first, below the rest"
+    assert (tints[:24, 3] == overlay._GREY[3]).all(), "bones without a role are drawn first, below the others"
     assert (tints[24:, 3] > 0.3).all()
     faces = corners.reshape(-1, 8, 3, 3)
     middle = faces.mean(axis=(1, 2))[:, None]
@@ -618,16 +618,16 @@ def test_the_overlay_has_a_colour_for_every_group_and_grey_for_the_rest(house: A
 
 def test_the_bone_under_the_eyedropper_is_white_even_without_the_overlay(house: Any) -> None:
     overlay = wing("blender.roles.overlay")
-    overlay.point(roles(house)["Head"])
+    overlay.highlight(roles(house)["Head"])
     corners, tints = overlay.geometry(house, np.eye(4))
     assert len(corners) == 24
     assert (tints[:, 3] == overlay._WHITE[3]).all()
-    overlay.point("nothing of this name")
+    overlay.highlight("nothing of this name")
     assert len(overlay.geometry(house, np.eye(4))[0]) == 0
-    overlay.point("")
+    overlay.highlight("")
 
 
-def test_switching_the_overlay_draws_nothing_in_the_background_and_ends_with_the_file(house: Any) -> None:
+def test_the_overlay_draws_nothing_in_background_mode_and_is_off_after_loading_a_file(house: Any) -> None:
     import bpy
 
     overlay = wing("blender.roles.overlay")

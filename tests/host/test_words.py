@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What cannot work is said in words a user can act on, and what is only unusual works."""
+"""Errors tell the user what to do, and unusual rigs and files work."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .test_extract import difference, run, snapshot
 
 
 def says(words: str, operator: Callable[..., Any], **options: Any) -> None:
-    """The operator reports an error in these words, which a script sees as a RuntimeError."""
+    """Expect the operator to report this error, which a script sees as a RuntimeError."""
     with pytest.raises(RuntimeError, match=words) as caught:
         operator(**options)
     assert "Traceback" not in str(caught.value)
 
 
 def edit(ob: Any, change: Callable[[Any], None]) -> None:
-    """Change an armature's bones in edit mode."""
+    """Edit an armature's bones in Edit Mode."""
     import bpy
 
     bpy.context.view_layer.objects.active = ob
@@ -39,7 +39,7 @@ def edit(ob: Any, change: Callable[[Any], None]) -> None:
 
 
 def keep_actions(*names: str) -> list[Any]:
-    """Remove all actions but these, so that tests are quick."""
+    """Remove all other actions, so that the test is fast."""
     import bpy
 
     for action in list(bpy.data.actions):
@@ -51,11 +51,11 @@ def keep_actions(*names: str) -> list[Any]:
 # ---- no character, no actions
 
 
-def test_without_an_armature_the_button_says_so(empty: ModuleType) -> None:
+def test_without_an_armature_the_error_says_so(empty: ModuleType) -> None:
     says("[Nn]o armature", empty.ops.neural_ik.extract_data)
 
 
-def test_with_several_armatures_and_none_active_it_asks_which(empty: ModuleType) -> None:
+def test_with_several_armatures_and_none_active_the_error_lists_them(empty: ModuleType) -> None:
     for name in "AB":
         ob = empty.data.objects.new(name, empty.data.armatures.new(name))
         empty.context.collection.objects.link(ob)
@@ -63,26 +63,26 @@ def test_with_several_armatures_and_none_active_it_asks_which(empty: ModuleType)
     says("[Ss]everal armatures", empty.ops.neural_ik.extract_data)
 
 
-def test_a_click_on_the_mesh_means_its_armature(demo: Any) -> None:
+def test_the_active_mesh_stands_for_its_armature(demo: Any) -> None:
     import bpy
 
     bpy.context.view_layer.objects.active = bpy.data.objects["Neural IK Demo Body"]
     assert wing("blender.host.rig").find(bpy.context) == demo
 
 
-def test_an_armature_without_bones_says_so(empty: ModuleType) -> None:
+def test_an_armature_without_bones_is_an_error(empty: ModuleType) -> None:
     ob = empty.data.objects.new("Bare", empty.data.armatures.new("Bare"))
     empty.context.collection.objects.link(ob)
     empty.context.view_layer.objects.active = ob
     says("no actions", empty.ops.neural_ik.extract_data)
 
 
-def test_without_actions_it_says_so(empty: ModuleType) -> None:
+def test_a_character_without_actions_is_an_error(empty: ModuleType) -> None:
     empty.ops.neural_ik.add_demo_character(motion=False)
     says("no actions", empty.ops.neural_ik.extract_data)
 
 
-def test_with_no_action_ticked_it_says_so(demo: Any) -> None:
+def test_with_no_action_enabled_the_error_says_so(demo: Any) -> None:
     import bpy
 
     for action in bpy.data.actions:
@@ -96,7 +96,7 @@ def test_an_unknown_action_is_named(demo: Any) -> None:
     says("no action called nonsense", bpy.ops.neural_ik.extract_data, actions="nonsense")
 
 
-def test_ticks_and_tasks_are_heeded(demo: Any) -> None:
+def test_enabled_actions_and_their_tasks_are_used(demo: Any) -> None:
     import bpy
 
     for action in bpy.data.actions:
@@ -108,7 +108,7 @@ def test_ticks_and_tasks_are_heeded(demo: Any) -> None:
     assert dict(zip(poses.clip_names, poses.clip_tasks, strict=True)) == {"kick": "dance", "walk": "locomotion"}
 
 
-def test_an_empty_action_and_one_for_something_else_are_left_out_with_a_note(demo: Any) -> None:
+def test_empty_actions_and_actions_for_other_objects_are_skipped_with_a_note(demo: Any) -> None:
 
     actions = wing("blender.host.actions")
     (walk,) = keep_actions("walk")
@@ -143,7 +143,7 @@ def test_the_slot_that_moves_this_rig_is_found_among_others(demo: Any) -> None:
     assert "no slot for an object" in run(demo, [walk, only]).notes[0]
 
 
-def test_a_range_and_a_step_sample_what_they_say(demo: Any) -> None:
+def test_range_and_step_choose_the_sampled_frames(demo: Any) -> None:
     (walk,) = keep_actions("walk")
     whole = run(demo, [walk]).poses
     part = run(demo, [walk], start=5, end=15, step=2).poses
@@ -166,7 +166,7 @@ def test_without_root_motion_only_the_height_is_kept(demo: Any) -> None:
     assert np.allclose(staying.root_pos[:, 2], moving.root_pos[:, 2], atol=1e-6)
 
 
-def test_nla_strips_come_on_request(demo: Any) -> None:
+def test_nla_strips_are_extracted_on_request(demo: Any) -> None:
     (walk,) = keep_actions("walk")
     direct = run(demo, [walk]).poses
     strip = demo.animation_data.nla_tracks.new().strips.new("stride", 101, walk)
@@ -191,7 +191,7 @@ def test_nla_strips_come_on_request(demo: Any) -> None:
         ((1, 1, 2), "uneven"),
     ],
 )
-def test_a_scale_that_cannot_work_is_named(demo: Any, scale: tuple[float, ...], words: str) -> None:
+def test_an_unsupported_scale_is_named(demo: Any, scale: tuple[float, ...], words: str) -> None:
     import bpy
 
     demo.scale = scale
@@ -200,7 +200,7 @@ def test_a_scale_that_cannot_work_is_named(demo: Any, scale: tuple[float, ...], 
 
 
 @pytest.mark.parametrize("path", ["fast", "evaluated"])
-def test_an_object_that_is_turned_scaled_and_elsewhere_gives_the_same_motion(demo: Any, path: str) -> None:
+def test_a_moved_rotated_and_scaled_object_gives_the_same_motion(demo: Any, path: str) -> None:
     import bpy
 
     (walk,) = keep_actions("walk")
@@ -238,7 +238,7 @@ def test_motion_of_the_object_itself_counts_as_root_motion(demo: Any) -> None:
     assert snapshot(demo) == state
 
 
-def test_constraints_take_the_evaluated_path_and_hidden_or_linked_rigs_are_told_so(demo: Any) -> None:
+def test_constraints_need_the_evaluated_path_which_hidden_rigs_do_not_have(demo: Any) -> None:
 
     (walk,) = keep_actions("walk")
     plain = run(demo, [walk]).poses
@@ -275,7 +275,7 @@ def test_every_rotation_mode_agrees_on_both_paths(demo: Any) -> None:
     assert np.abs(fast.rot).max() > 0.5
 
 
-def test_a_bone_above_the_hips_and_one_between_thigh_and_shin_count(demo: Any) -> None:
+def test_bones_above_the_hips_and_between_thigh_and_shin_are_accounted_for(demo: Any) -> None:
     actions = wing("blender.host.actions")
     (walk,) = keep_actions("walk")
 
@@ -344,7 +344,7 @@ def test_names_with_dots_colons_spaces_quotes_and_unicode_survive(demo: Any, tmp
     assert pose_set.load(tmp_path / "awkward.npz").skeleton.names == poses.skeleton.names
 
 
-def test_three_hundred_bones_are_no_hindrance(demo: Any) -> None:
+def test_three_hundred_bones_change_nothing(demo: Any) -> None:
     (walk,) = keep_actions("walk")
     before = run(demo, [walk]).poses
 
@@ -408,7 +408,7 @@ def test_edit_mode_is_named(demo: Any) -> None:
 # ---- files
 
 
-def test_saving_says_when_the_folder_is_gone_or_cannot_be_made(demo: Any, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_named(demo: Any, tmp_path: Path) -> None:
     import bpy
 
     keep_actions("walk")
@@ -448,7 +448,7 @@ def test_a_damaged_file_is_named(empty: ModuleType) -> None:
     says("best.npy", empty.ops.neural_ik.load_weights, filepath=str(path.with_name("best.npy")))
 
 
-def test_buttons_that_cannot_work_yet_give_the_reason(empty: ModuleType) -> None:
+def test_unavailable_operators_give_the_reason(empty: ModuleType) -> None:
     says("[Ee]xtract them first", empty.ops.neural_ik.save_data)
     says("[Nn]o weights", empty.ops.neural_ik.run_tests)
     says("no weights to forget", empty.ops.neural_ik.reset_weights)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Creatures in the window: from actions to a paw, a nose and a wing dragged by the mouse."""
+"""Creatures in a window: extract, train, and drag a paw, a nose and a wing with the mouse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ sys.path[:0] = [str(REPO), str(REPO / "tests")]  # Blender runs this as a script
 
 
 def dog() -> Any:
-    """A dog with actions of its own."""
+    """Add a dog with actions."""
     from creature_rigs import animate, put
 
     from benchmarks.creatures import CREATURES
@@ -34,7 +34,7 @@ def dog() -> Any:
 
 
 def bird() -> Any:
-    """The bird of the motion capture folder."""
+    """Import the bird from the motion capture folder."""
     bpy.ops.import_scene.gltf(filepath=str(Path(os.environ["NIK_MOCAP"]) / "glb" / "mesh2motion_bird.glb"))
     ob = live_scenarios.character()
     bpy.context.view_layer.objects.active = ob
@@ -52,7 +52,7 @@ def bird() -> Any:
 
 
 def look(centre: tuple[float, float, float], distance: float, towards: tuple[float, float, float]) -> None:
-    """At the creature, from the side that ``towards`` points to."""
+    """View the creature from the direction ``towards``."""
     live_scenarios.look()
     view = drive.area().spaces[0].region_3d
     view.view_location, view.view_distance = centre, distance
@@ -66,7 +66,7 @@ def creature(
     towards: tuple[float, float, float],
     pulls: dict[str, tuple[float, float]],
 ) -> Steps:
-    """Propose, extract, save, train and load by the extension's own buttons, then drag every end in ``pulls`` [pixels]."""
+    """Find effectors, extract, save, train and load with the extension's operators, then drag every effector in ``pulls`` [pixels]."""
     yield from install()
     with inside():
         bpy.ops.object.select_all(action="SELECT")
@@ -77,7 +77,7 @@ def creature(
     look((0, 0, 0.3 * size), 1.5 * size, towards)
     yield 0.5
     with inside("UI"):
-        bpy.ops.neural_ik.ends_propose()
+        bpy.ops.neural_ik.effectors_find()
         bpy.ops.neural_ik.extract_data()
         bpy.ops.neural_ik.save_data()
         bpy.ops.neural_ik.train(epochs=60)
@@ -103,7 +103,7 @@ def creature(
 
 
 def quadruped(install: Callable[[], Steps], out: Path) -> Steps:
-    """A dog gives its paw and looks up."""
+    """A dog lifts a paw and looks up."""
     return creature(install, out, dog, (1, -0.7, 0.4), {"fore_paw_L": (-30, 60), "nose": (-20, 45), "tail4": (4, 18)})
 
 

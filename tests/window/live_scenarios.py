@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Live IK in the window: a hand dragged by the mouse, and every way back."""
+"""Live IK in a window: drag a hand with the mouse, and undo it in every way."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def missed(role: str) -> float:
 
 
 def on_screen(place: Any) -> tuple[int, int]:
-    """Window pixels of a place in the world."""
+    """Window pixels of a position in world space."""
     region = drive.region("WINDOW")
     x, y = location_3d_to_region_2d(region, drive.area().spaces[0].region_3d, Vector(place))
     return int(region.x + x), int(region.y + y)
 
 
 def strike(name: str, at: tuple[float, float] | None = None, **held: bool) -> Steps:
-    """A key with the pointer in the 3D view (or at a pixel of the window), perhaps with Ctrl or Shift."""
+    """Press a key with the pointer in the 3D Viewport or at a pixel of the window, optionally with Ctrl or Shift."""
     region = drive.region("WINDOW")
     x, y = at or (region.x + 60, region.y + 60)
     drive.move(x, y)
@@ -68,7 +68,7 @@ def strike(name: str, at: tuple[float, float] | None = None, **held: bool) -> St
 
 
 def look() -> None:
-    """The character from the front, a little from the side."""
+    """View the character from the front, slightly from the side."""
     area = drive.area()
     view = area.spaces[0].region_3d
     view.view_perspective = "PERSP"
@@ -80,10 +80,10 @@ def look() -> None:
 
 
 def select(ob: Any) -> Steps:
-    """By a click on it."""
+    """Select an object by clicking on it."""
     yield from click(*on_screen(ob.matrix_world.translation))
     yield 0.2
-    if bpy.context.view_layer.objects.active != ob:  # something stood before it
+    if bpy.context.view_layer.objects.active != ob:  # another object was in front of it
         with inside():
             bpy.ops.object.select_all(action="DESELECT")
         ob.select_set(True)
@@ -92,7 +92,7 @@ def select(ob: Any) -> Steps:
 
 
 def drag(ob: Any, way: tuple[float, float], moves: int, end: str) -> Steps:
-    """G, the mouse along ``way`` [pixels], and a click or Esc."""
+    """Press G, move the mouse along ``way`` [pixels], and click or press Esc."""
     x, y = on_screen(ob.matrix_world.translation)
     yield from strike("G", (x, y))
     for i in range(1, moves + 1):
@@ -130,7 +130,7 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
     before = channels()
     yield from press("neural_ik.live_start")
     yield from until(lambda: wing("posing.live_ik").collections(), "the targets")
-    assert np.abs(channels() - before).max() == 0, "the first press moves nothing"
+    assert np.abs(channels() - before).max() == 0, "starting moves nothing"
     yield from picture(out / "live_1_begun.png")
 
     hand = target("RightHand")
@@ -159,7 +159,7 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
 
     yield from strike("Z", ctrl=True)
     yield 0.5
-    assert np.abs(channels() - before).max() <= SAME, "one undo takes the whole drag back"
+    assert np.abs(channels() - before).max() <= SAME, "one undo reverts the whole drag"
     assert wing("posing.live_ik").collections(), "and Live IK is still on"
     yield from strike("Z", ctrl=True, shift=True)
     yield 0.5
@@ -167,7 +167,7 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
     solves = live().solves
     target("RightHand").location.z += 0.01
     yield 0.3
-    assert live().solves > solves, "after undo and redo it goes on"
+    assert live().solves > solves, "it still works after undo and redo"
     assert missed("RightHand") <= HIT
     target("RightHand").location.z -= 0.01
     yield 0.3
@@ -176,7 +176,7 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
     left = target("LeftHand")
     yield from select(left)
     yield from drag(left, (60, 60), 20, "ESC")
-    assert np.abs(channels() - dragged).max() <= 1e-4, "Esc in a drag takes the drag back, and no more"
+    assert np.abs(channels() - dragged).max() <= 1e-4, "Esc during a drag cancels the drag only"
     assert wing("posing.live_ik").collections()
 
     for name, frame in (("RIGHT_ARROW", 21), ("RIGHT_ARROW", 22), ("LEFT_ARROW", 21), ("LEFT_ARROW", 20)):
@@ -187,21 +187,21 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
 
     yield from strike("ESC")
     yield from until(lambda: not wing("posing.live_ik").collections(), "Esc to cancel", 10)
-    assert np.abs(channels() - before).max() <= SAME, "Esc puts every bone back"
+    assert np.abs(channels() - before).max() <= SAME, "Esc restores every bone"
     assert not [o for o in bpy.data.objects if o.type == "EMPTY"]
     yield from strike("Z", ctrl=True)
     yield 0.5
     yield 0.5
-    assert wing("posing.live_ik").collections(), "undo brings Live IK back"
+    assert wing("posing.live_ik").collections(), "undo restores Live IK"
     assert np.abs(channels() - dragged).max() <= 1e-4
 
-    with inside("UI"):  # beside Bake, where the search for buttons does not look
+    with inside("UI"):  # the button is beside Bake, where press() does not look
         bpy.ops.neural_ik.live_key("INVOKE_DEFAULT")
     yield 0.5
     assert bpy.context.scene.frame_current == 20
     bpy.context.scene.frame_set(25)
     bpy.context.scene.frame_set(20)
-    assert np.abs(channels() - dragged).max() <= 1e-4, "what was keyed stays"
+    assert np.abs(channels() - dragged).max() <= 1e-4, "the keyed pose stays"
 
     with inside("UI"):
         bpy.ops.neural_ik.live_bake("INVOKE_DEFAULT", first=1, last=100000)
@@ -221,4 +221,4 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
     yield from picture(out / "live_3_baked.png")
     yield from strike("Z", ctrl=True)
     yield 0.5
-    assert wing("posing.live_ik").collections(), "one undo takes the bake back"
+    assert wing("posing.live_ik").collections(), "one undo reverts the bake"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The panel Roles in the window: found, coloured, picked by the mouse, and every way out."""
+"""The Roles panel in a window: find roles, draw the overlay, pick bones with the mouse, and every way to cancel."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ def wing(name: str) -> Any:
     return sys.modules[f"{EXTENSION}.neural_network.blender.{name}"]
 
 
-def alone() -> None:
-    """Show the panel Roles opened and no other: no script can fold panels, but one registered anew begins as it says."""
-    modules = [wing(name) for name in ("panel", "role_panel", "ends_panel", "live_panel", "teach_panel")]
+def only_roles() -> None:
+    """Show only the Roles panel, expanded: scripts cannot expand panels, but newly registered ones follow their options."""
+    names = (
+        "host.main_panel",
+        *(f"{room}.panel" for room in ("data", "learn", "posing", "teach", "roles", "effectors")),
+    )
+    modules = [wing(name) for name in names]
     for module in reversed(modules):
         module.unregister()
     for module in modules:
@@ -45,7 +49,7 @@ def role(name: str) -> str:
 
 
 def on_screen(bone: str) -> tuple[int, int]:
-    """Window pixels of the middle of a bone."""
+    """Window pixels of a bone's midpoint."""
     ob, region = character(), drive.region("WINDOW")
     pb = ob.pose.bones[bone]
     place = location_3d_to_region_2d(
@@ -62,9 +66,9 @@ def pick(name: str) -> Steps:
 
 
 def roles(install: Callable[[], Steps], out: Path) -> Steps:
-    """On Rigify's human metarig where Rigify is there, else on the demo character."""
+    """Test on Rigify's human metarig if Rigify is available, otherwise on the demo character."""
     yield from install()
-    alone()
+    only_roles()
     with inside():
         bpy.ops.object.select_all(action="SELECT")
         bpy.ops.object.delete()
@@ -95,12 +99,12 @@ def roles(install: Callable[[], Steps], out: Path) -> Steps:
     yield from picture(out / "roles_picking.png")
     yield from click(*on_screen(arm))
     yield from until(lambda: role("RightHand") == arm, "the click")
-    assert role("LeftHand") == other, "the other side did not follow"
+    assert role("LeftHand") == other, "the other side was not mirrored"
     yield from picture(out / "roles_warning.png")
     with inside():
         bpy.ops.ed.undo()
     yield 0.5
-    assert role("RightHand") == hand, "undo did not bring the hand back"
+    assert role("RightHand") == hand, "undo did not restore the hand"
 
     for way_out in ("ESC", "RIGHTMOUSE"):
         yield from pick("Head")
@@ -127,7 +131,7 @@ def roles(install: Callable[[], Steps], out: Path) -> Steps:
     yield from key("RET")
     yield from until(lambda: len(wing("roles.editing").presets()) == 2, "the second preset")
 
-    yield from pick("Head")  # and the extension goes while it waits
+    yield from pick("Head")  # then disable the extension while the eyedropper is active
     addon_utils.disable(EXTENSION, default_set=True)
     yield 0.5
     drive.move(*on_screen(arm))

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Effectors: where a creature can be taken hold of."""
+"""Effectors of creatures: the bones that can be dragged."""
 
 from __future__ import annotations
 
 
 def register() -> None:
-    """Register this feature's properties, operators, panels and handlers."""
-    from . import ends, panel
+    """Register this feature's properties, operators and panel."""
+    from . import operators, panel, properties
 
-    for module in (ends, panel):
+    for module in (properties, operators, panel):
         module.register()
 
 
 def unregister() -> None:
     """Unregister them in reverse order."""
-    from . import ends, panel
+    from . import operators, panel, properties
 
-    for module in (panel, ends):
+    for module in (panel, operators, properties):
         module.unregister()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The panel Effectors: what can be pulled on a creature, what of it stands, and which bone is its body."""
+"""The Effectors panel: the bones of a creature that can be dragged, its feet, and its body bone."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import bpy
 
 from ..host import rig
 from ..host.panels import Panel, paragraph
-from . import ends
+from .properties import lines
 
 
-class NEURAL_IK_PT_ends(Panel, bpy.types.Panel):
+class NEURAL_IK_PT_effectors(Panel, bpy.types.Panel):
     """Effectors of a creature."""
 
     bl_label = "Effectors"
@@ -21,7 +21,7 @@ class NEURAL_IK_PT_ends(Panel, bpy.types.Panel):
 
     @classmethod
     def poll(cls, context: bpy.types.Context) -> bool:
-        """There is a character."""
+        """Only if there is a character."""
         try:
             rig.find(context)
         except ValueError:
@@ -29,36 +29,38 @@ class NEURAL_IK_PT_ends(Panel, bpy.types.Panel):
         return True
 
     def draw(self, context: bpy.types.Context) -> None:
-        """The list, and how to change it."""
+        """The list and the operators that edit it."""
         ob: Any = rig.find(context)
         own = ob.neural_ik_ends
         layout: Any = self.layout
         row = layout.row(align=True)
-        row.operator("neural_ik.ends_propose", icon="VIEWZOOM")
-        row.operator("neural_ik.ends_clear", text="", icon="X")
-        names, feet = ends.lines(own.effectors), ends.lines(own.feet)
+        row.operator("neural_ik.effectors_find", icon="VIEWZOOM")
+        row.operator("neural_ik.effectors_clear", text="", icon="X")
+        names, feet = lines(own.effectors), lines(own.feet)
         if not names:
-            paragraph(layout, "For creatures. People need none: their roles are known", context, "INFO")
+            paragraph(layout, "For creatures. Humans do not need them: their roles are enough", context, "INFO")
         box = layout.box().column(align=True)
         for name in names:
             row = box.row(align=True)
-            lost = name not in ob.data.bones
-            row.label(text=f"{name} (no such bone)" if lost else name, icon="ERROR" if lost else "BONE_DATA")
-            stands = name in feet
+            missing = name not in ob.data.bones
+            row.label(text=f"{name} (missing)" if missing else name, icon="ERROR" if missing else "BONE_DATA")
+            is_foot = name in feet
             row.operator(
-                "neural_ik.ends_stand", text="stands" if stands else "", icon="PINNED" if stands else "UNPINNED"
+                "neural_ik.effectors_toggle_foot",
+                text="Foot" if is_foot else "",
+                icon="PINNED" if is_foot else "UNPINNED",
             ).bone = name
-            row.operator("neural_ik.ends_remove", text="", icon="X").bone = name
+            row.operator("neural_ik.effectors_remove", text="", icon="X").bone = name
         box.prop_search(own, "pick", ob.data, "bones", icon="ADD")
-        layout.operator("neural_ik.ends_add", icon="RESTRICT_SELECT_OFF")
+        layout.operator("neural_ik.effectors_add", icon="RESTRICT_SELECT_OFF")
         layout.prop_search(own, "body", ob.data, "bones")
 
 
 def register() -> None:
     """Register the panel."""
-    bpy.utils.register_class(NEURAL_IK_PT_ends)
+    bpy.utils.register_class(NEURAL_IK_PT_effectors)
 
 
 def unregister() -> None:
-    """Take it out."""
-    bpy.utils.unregister_class(NEURAL_IK_PT_ends)
+    """Unregister it."""
+    bpy.utils.unregister_class(NEURAL_IK_PT_effectors)

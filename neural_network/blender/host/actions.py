@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Actions in every supported Blender: before 4.4 they hold their curves themselves, since then slots do."""
+"""Actions in every supported Blender: before 4.4 the action itself holds its F-Curves, since then its slots do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any  # an Action has other attributes in other Blenders, and no stub knows them all
+from typing import Any  # an Action's attributes differ between Blender versions, and no stub has them all
 
 import bpy
 
@@ -12,7 +12,7 @@ SLOTTED = bpy.app.version >= (4, 4, 0)
 
 
 def curves(action: Any, slot: Any) -> Iterator[bpy.types.FCurve]:
-    """The F-Curves of a slot (of the action, before 4.4); none where it has none."""
+    """The F-Curves of a slot; before Blender 4.4 those of the action."""
     if not SLOTTED:
         yield from action.fcurves
         return
@@ -24,9 +24,9 @@ def curves(action: Any, slot: Any) -> Iterator[bpy.types.FCurve]:
 
 
 def slots_for(action: Any, ob: bpy.types.Object) -> list[Any]:
-    """The slots that could move ``ob``, the likeliest first: the one in use, the one of its name, the others.
+    """The slots that can animate ``ob``, most likely first: the one in use, the one with its name, the last one, the others.
 
-    Before 4.4 the action itself is the only one, as None; an empty list says that nothing in the action is for objects.
+    Empty if the action is not for objects. Before Blender 4.4 [None] stands for the action itself.
     """
     if not SLOTTED:
         return [None] if action.id_root in ("OBJECT", "UNSPECIFIED") else []
@@ -42,7 +42,7 @@ def slots_for(action: Any, ob: bpy.types.Object) -> list[Any]:
 
 
 def new(name: str, slot_name: str) -> tuple[bpy.types.Action, Any]:
-    """A new action with an empty slot for an object (None before 4.4)."""
+    """Add an action with an empty slot for an object; the slot is None before Blender 4.4."""
     action: Any = bpy.data.actions.new(name)
     if not SLOTTED:
         action.id_root = "OBJECT"
@@ -53,7 +53,7 @@ def new(name: str, slot_name: str) -> tuple[bpy.types.Action, Any]:
 
 
 def new_curve(action: Any, slot: Any, path: str, index: int, group: str) -> bpy.types.FCurve:
-    """A new F-Curve in an action made by :func:`new`, in the channel group of that name."""
+    """Add an F-Curve to an action with one layer and one strip, such as one from :func:`new`, in the channel group ``group``."""
     if not SLOTTED:
         return action.fcurves.new(path, index=index, action_group=group)
     bag = action.layers[0].strips[0].channelbag(slot)
@@ -63,7 +63,7 @@ def new_curve(action: Any, slot: Any, path: str, index: int, group: str) -> bpy.
 
 
 def assign(data: bpy.types.AnimData, action: bpy.types.Action | None, slot: Any) -> None:
-    """Let ``action`` play, with that very slot: without it another object's action would move nothing."""
+    """Assign an action and its slot: without a slot, an action made for another object would animate nothing."""
     data.action = action
     if SLOTTED and action is not None:
         data.action_slot = slot

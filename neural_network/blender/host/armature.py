@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Skeleton as an armature of its own in the scene."""
+"""A Skeleton as a new armature object."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 
 from ...core.skeleton import Skeleton
 
-LONGEST_NAME = 63  # [bytes] of a bone's name in Blender
+LONGEST_NAME = 63  # [bytes]: Blender's limit for bone names
 
 
 def add(context: bpy.types.Context, name: str, skeleton: Skeleton, tails: np.ndarray | None = None) -> bpy.types.Object:
-    """Add an armature with the rest pose of ``skeleton``; returns its object, which alone is selected, and active.
+    """Add an armature with the rest pose of ``skeleton``; returns its object, which becomes the only selected and active one.
 
-    ``tails`` (J, 3) [m, armature space] are where the bones end; left out, they reach as far as their children.
-    Raises ValueError for names that Blender cannot hold.
+    ``tails`` (J, 3) [m, armature space] are the bones' tails; by default bones reach to their children (:func:`tails_of`).
+    Raises ValueError for bone names that are too long for Blender.
     """
     long = [bone for bone in skeleton.names if len(bone.encode()) > LONGEST_NAME]
     if long:
         raise ValueError(
-            f"the bone name {long[0]!r} is too long: Blender holds {LONGEST_NAME} bytes; shorten it in the file"
+            f"the bone name {long[0]!r} is too long for Blender ({LONGEST_NAME} bytes): shorten it in the file"
         )
     tails = tails_of(skeleton) if tails is None else tails
     data = bpy.data.armatures.new(name)
@@ -51,7 +51,7 @@ def add(context: bpy.types.Context, name: str, skeleton: Skeleton, tails: np.nda
 
 
 def tails_of(skeleton: Skeleton) -> np.ndarray:
-    """(J, 3) [m] where bones end along their own Y: at the farthest child that lies there, else a third of their parent's length on."""
+    """(J, 3) [m] tails along each bone's Y axis: as far as its farthest child, or else a third of its parent's length."""
     heads, along = skeleton.rest_arm[:, :3, 3], skeleton.rest_arm[:, :3, 1]
     lengths = np.zeros(skeleton.count)
     size = float(np.ptp(heads, axis=0).max()) or 1.0

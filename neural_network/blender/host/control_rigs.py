@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rigs whose deforming bones follow controls: a generated Rigify human is posed through its FK controls.
 
-A *handle* is a control that is to move as one bone of the body does. What lies above a handle (parents, constraints of a few
-kinds) is worked out here as Blender does, so that the handle's own channels can be told without an evaluation; what cannot
-be worked out so is refused in words. Whether it all holds is measured once, when Live IK begins.
+A *control* moves as one joint of the body does. Everything it depends on (parents, and a few kinds of constraints) is
+evaluated here with Blender's own rules, so that a control's channels are known without a Blender update. Controls that depend
+on anything else are refused. Whether the result is right is measured once, when Live IK starts (:func:`deviation`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from . import runtime
 from .rig import Rig
 
 SWITCH = "IK_FK"  # Rigify's property on the parent of each limb: 0 IK, 1 FK
-OFF = (1e-3, 1e-3)  # [m], [rad] the bones may be from where the controls were to bring them, when Live IK begins
+TOLERANCE = (1e-3, 1e-3)  # [m], [rad]: how far bones may be from the pose that was written to the controls
 _TRUNK = ("Hips", "Spine", "Spine1", "Spine2", "NeckLower", "NeckUpper", "Head")
 _LIMBS = {
     "Shoulder": "shoulder",
@@ -37,7 +37,7 @@ _LIMBS = {
     "Foot": "foot",
     "ToeBase": "toe",
 }
-_SPINE_CONTROLS = (  # control, the body's bone that it moves as, the bone at whose head it is held
+_SPINE_CONTROLS = (  # control, the role that it rotates as, the role at whose head it is placed
     ("torso", "Hips", "Spine1"),
     ("spine_fk.001", "Spine", "Spine"),
     ("spine_fk", "Hips", "Hips"),
@@ -55,36 +55,36 @@ _SPINE_CONTROLS = (  # control, the body's bone that it moves as, the bone at wh
 
 
 @dataclass(frozen=True)
-class Handle:
-    """A control and what it follows; numbers are indices."""
+class Control:
+    """A control and the joints that it follows, as indices."""
 
     bone: int
-    """Among all pose bones."""
+    """The control, among all pose bones."""
     joint: int
-    """Among the controlled bones: it turns as this one."""
-    held: int
-    """It is where this one's head is."""
+    """The joint, among the controlled bones, that it rotates as."""
+    head: int
+    """The joint at whose head it is placed."""
 
 
 @dataclass(frozen=True)
 class ControlRig(Rig):
-    """A Rig that is written through its handles; ``index`` are the bones that are read."""
+    """A Rig that is posed through its controls; ``index`` are the bones that poses are read from."""
 
-    handles: tuple[Handle, ...] = ()
-    carried: tuple[tuple[int, int, int], ...] = ()
-    """(bone, joint, handle's bone): bones that go with a joint, and the handle that moves them."""
+    controls: tuple[Control, ...] = ()
+    followers: tuple[tuple[int, int, int], ...] = ()
+    """(bone, joint, control's bone): bones that move with a joint, and the control that moves them."""
     order: tuple[int, ...] = ()
-    """The bones that handles depend on, and handles, each after what it depends on."""
+    """The controls and all bones they depend on, each after its dependencies."""
     switches: tuple[str, ...] = ()
-    """Bones with the property that leads a limb by FK instead of IK."""
+    """The bones with the property that switches a limb from IK to FK."""
 
 
 def written(rig: Rig) -> list[int]:
-    """The bones, among all, whose channels a pose is written to."""
-    return [h.bone for h in rig.handles] if isinstance(rig, ControlRig) else rig.index.tolist()
+    """The bones, among all, that a pose is written to."""
+    return [c.bone for c in rig.controls] if isinstance(rig, ControlRig) else rig.index.tolist()
 
 
-def with_place(rig: Rig) -> list[int]:
+def with_location(rig: Rig) -> list[int]:
     """Those among them whose location is written too."""
     bones = written(rig) if isinstance(rig, ControlRig) else rig.index.tolist()[:1]
     return [b for b in bones if not rig.connected[b]]
@@ -94,24 +94,24 @@ def with_place(rig: Rig) -> list[int]:
 
 
 def _names() -> tuple[dict[str, str], dict[str, str], list[tuple[str, str, str]]]:
-    """Role -> the bone that is read, role -> the bone that other controls hang on, and all controls."""
+    """Role -> the bone that is read, role -> the bone that other bones depend on, and all controls."""
     read: dict[str, str] = {}
-    hung: dict[str, str] = {}
+    base: dict[str, str] = {}
     controls = list(_SPINE_CONTROLS)
     for n, role in enumerate(_TRUNK):
         end = f".{n:03d}" if n else ""
-        read[role], hung[role] = f"DEF-spine{end}", f"ORG-spine{end}"
+        read[role], base[role] = f"DEF-spine{end}", f"ORG-spine{end}"
     for side, letter in (("Left", "L"), ("Right", "R")):
         for part, name in _LIMBS.items():
             role = side + part
-            read[role] = hung[role] = f"ORG-{name}.{letter}"
+            read[role] = base[role] = f"ORG-{name}.{letter}"
             control = f"{name}.{letter}" if part == "Shoulder" else f"{name}_fk.{letter}"
             controls.append((control, role, role))
-    return read, hung, controls
+    return read, base, controls
 
 
 def is_rigify(ob: bpy.types.Object) -> bool:
-    """Whether it is a generated Rigify rig of any kind."""
+    """Whether ``ob`` is a generated Rigify rig of any kind."""
     names = [pb.name for pb in ob.pose.bones] if ob.pose is not None else []
     return any(name.startswith("ORG-") for name in names) and any(name.startswith("DEF-") for name in names)
 
@@ -119,15 +119,15 @@ def is_rigify(ob: bpy.types.Object) -> bool:
 def missing(ob: bpy.types.Object) -> list[str]:
     """The bones of a generated Rigify human that ``ob`` lacks."""
     there = {pb.name for pb in ob.pose.bones}
-    read, hung, controls = _names()
-    wanted = [*read.values(), *hung.values(), *(c for c, _, _ in controls)]
+    read, base, controls = _names()
+    wanted = [*read.values(), *base.values(), *(c for c, _, _ in controls)]
     return sorted({name for name in wanted if name not in there})
 
 
 def read(ob: bpy.types.Object, net: Network) -> ControlRig:
-    """The rig of a generated Rigify human, its bones in the network's order.
+    """The rig of a generated Rigify human, with its bones in the network's order.
 
-    Raises ValueError for controls that hang on what cannot be worked out, SkeletonMismatch for weights of other bones.
+    Raises ValueError for controls with unsupported dependencies and for weights of a body with other bones.
     """
     turn, unit = rigs.placement(ob)
     bones: Any = ob.pose.bones
@@ -135,7 +135,7 @@ def read(ob: bpy.types.Object, net: Network) -> ControlRig:
     place = {name: i for i, name in enumerate(names)}
     parents = np.array([place[pb.parent.name] if pb.parent else -1 for pb in bones])
     rest = np.array([pb.bone.matrix_local for pb in bones], np.float64)
-    wanted, hung, controls = _names()
+    wanted, base, controls = _names()
     theirs = net.skeleton
     order = list(theirs.names) if set(theirs.names) <= set(wanted) else list(wanted)
     index = np.array([place[wanted[role]] for role in order])
@@ -145,14 +145,14 @@ def read(ob: bpy.types.Object, net: Network) -> ControlRig:
     effectors, feet = ([theirs.names[e] for e in listed] for listed in (theirs.effectors, theirs.feet))
     if order != list(theirs.names):
         raise ValueError(
-            f"{ob.name} is a Rigify human, which is moved by its {len(order)} main bones; these weights move others"
-            f" ({', '.join(theirs.names[:3])}, ...): Load Weights that were trained on a body of those bones"
+            f"{ob.name} is a Rigify human with {len(order)} main bones, but these weights are for other bones"
+            f" ({', '.join(theirs.names[:3])}, ...): load weights that were trained on a body with its bones"
         )
     skeleton = skeletons.make(order, theirs.parents, own, effectors, feet)
     joint = {role: j for j, role in enumerate(order)}
-    handles = tuple(Handle(place[c], joint[role], joint[held]) for c, role, held in controls)
-    last = {h.joint: h.bone for h in handles}  # of a bone's handles the last one lies lowest
-    carried = tuple((place[hung[role]], joint[role], last[joint[role]]) for role in order)
+    made = tuple(Control(place[c], joint[role], joint[head]) for c, role, head in controls)
+    last = {c.joint: c.bone for c in made}  # of several controls of a joint, the last in the list is the lowest
+    followers = tuple((place[base[role]], joint[role], last[joint[role]]) for role in order)
     return ControlRig(
         skeleton,
         names,
@@ -165,50 +165,50 @@ def read(ob: bpy.types.Object, net: Network) -> ControlRig:
         turn,
         unit,
         roles=tuple(order),
-        handles=handles,
-        carried=carried,
-        order=_order(ob, names, parents, handles, {b: h for b, _, h in carried}),
+        controls=made,
+        followers=followers,
+        order=_order(ob, names, parents, made, {b: c for b, _, c in followers}),
         switches=tuple(pb.name for pb in bones if SWITCH in pb),
     )
 
 
 def _order(
-    ob: Any, names: tuple[str, ...], parents: np.ndarray, handles: tuple[Handle, ...], carried: dict[int, int]
+    ob: Any, names: tuple[str, ...], parents: np.ndarray, controls: tuple[Control, ...], followers: dict[int, int]
 ) -> tuple[int, ...]:
-    """Everything that the handles hang on, each after what it hangs on itself."""
+    """The controls and everything they depend on, each bone after its own dependencies."""
     place = {name: i for i, name in enumerate(names)}
     done: dict[int, bool] = {}
-    lead = {h.bone for h in handles}
+    own = {c.bone for c in controls}
 
     def visit(bone: int) -> None:
         if bone in done:
             if not done[bone]:
-                raise ValueError(f"{ob.name}: {names[bone]} hangs on itself through constraints; Live IK cannot follow")
+                raise ValueError(f"{ob.name}: {names[bone]} depends on itself through constraints; mute one of them")
             return
         done[bone] = False
-        if bone in carried:
-            visit(carried[bone])
+        if bone in followers:
+            visit(followers[bone])
         else:
             if parents[bone] >= 0:
                 visit(int(parents[bone]))
             for constraint in ob.pose.bones[bone].constraints:
-                for target in _leaders(ob, names[bone], constraint, bone in lead):
+                for target in _targets(ob, names[bone], constraint, bone in own):
                     visit(place[target])
         del done[bone]
-        done[bone] = True  # at the end of the dictionary: everything it hangs on stands before it
+        done[bone] = True  # moved to the end of the dictionary, after its dependencies
 
-    for handle in handles:
-        visit(handle.bone)
+    for control in controls:
+        visit(control.bone)
     return tuple(done)
 
 
-def _leaders(ob: Any, bone: str, constraint: Any, handle: bool) -> list[str]:
-    """The bones that a constraint brings in. Raises ValueError for one that is not understood."""
+def _targets(ob: Any, bone: str, constraint: Any, is_control: bool) -> list[str]:
+    """The bones that a constraint depends on. Raises ValueError for one that is not supported."""
     if constraint.mute or constraint.type == "COPY_SCALE":
         return []
     kind, influence = constraint.type, constraint.influence
     spaces = {constraint.owner_space, constraint.target_space}
-    known = not handle and (spaces <= {"WORLD", "POSE"} or spaces == {"LOCAL"})
+    known = not is_control and (spaces <= {"WORLD", "POSE"} or spaces == {"LOCAL"})
     if kind == "ARMATURE":
         targets = [t for t in constraint.targets if t.weight > 0]
         if known and len(targets) <= 1 and all(t.target == ob for t in targets):
@@ -228,31 +228,35 @@ def _leaders(ob: Any, bone: str, constraint: Any, handle: bool) -> list[str]:
     if influence == 0:
         return []
     raise ValueError(
-        f"{bone} of {ob.name} is moved by the constraint {constraint.name}, which Live IK cannot work out: mute it, or bake"
-        " the constraints first (Pose > Animation > Bake Action, with Visual Keying and Clear Constraints)"
+        f"{bone} of {ob.name} has the constraint {constraint.name}, which Live IK does not support: mute it, or bake the"
+        " constraints first (Pose > Animation > Bake Action, with Visual Keying and Clear Constraints)"
     )
 
 
-# ---- working out what Blender will
+# ---- evaluating the controls as Blender does
 
 
-def _walk(
+def _evaluate(
     ob: Any,
     rig: ControlRig,
     basis: Callable[[int], Matrix],
     moved: list[Matrix] | None,
-    aims: dict[int, Matrix],
+    wanted: dict[int, Matrix],
 ) -> tuple[dict[int, Matrix], dict[int, Matrix]]:
-    """Pose matrices [object space] of all bones in ``order``, and the basis of each handle.
+    """Pose matrices [object space] of all bones in ``order``, and the basis matrices of all but the followers.
 
-    ``moved`` is how far each joint moved from its rest, and ``aims`` where handles go; without, handles are where their
-    own ``basis`` puts them.
+    Args:
+        ob: the armature object.
+        rig: its rig.
+        basis: bone -> its current basis matrix.
+        moved: (J) transforms of the joints from rest to pose; None to follow the controls' own basis matrices.
+        wanted: control -> the pose matrix it should have; empty to use its basis matrix.
     """
     bones = ob.pose.bones
     posed: dict[int, Matrix] = {}
     own: dict[int, Matrix] = {}
     rest = {b: Matrix(rig.rest[b].tolist()) for b in rig.order}
-    carried = {b: (j, h) for b, j, h in rig.carried}
+    followers = {b: (j, c) for b, j, c in rig.followers}
 
     def convert(bone: int, matrix: Matrix, invert: bool) -> Matrix:
         parent = int(rig.parents[bone])
@@ -260,12 +264,12 @@ def _walk(
         return bones[bone].bone.convert_local_to_pose(matrix, rest[bone], invert=invert, **above)
 
     for bone in rig.order:
-        if bone in carried:
-            joint, handle = carried[bone]
-            step = moved[joint] if moved is not None else posed[handle] @ rest[handle].inverted()
+        if bone in followers:
+            joint, control = followers[bone]
+            step = moved[joint] if moved is not None else posed[control] @ rest[control].inverted()
             posed[bone] = step @ rest[bone]
-        elif bone in aims:
-            own[bone], posed[bone] = convert(bone, aims[bone], True), aims[bone]
+        elif bone in wanted:
+            own[bone], posed[bone] = convert(bone, wanted[bone], True), wanted[bone]
         else:
             own[bone] = basis(bone)
             posed[bone] = convert(bone, own[bone], False)
@@ -283,15 +287,15 @@ def _constrain(
     rest: dict[int, Matrix],
     convert: Callable[[int, Matrix, bool], Matrix],
 ) -> Matrix:
-    """One constraint, as Blender takes it."""
+    """The pose matrix of a bone after one of its constraints."""
     now = posed[bone]
     kind = constraint.type
     if kind == "COPY_SCALE":
         return now
     if kind == "ARMATURE":
-        for lead in constraint.targets:
-            if lead.weight > 0:
-                target = rig.bones.index(lead.subtarget)
+        for entry in constraint.targets:
+            if entry.weight > 0:
+                target = rig.bones.index(entry.subtarget)
                 if target in posed:
                     now = posed[target] @ rest[target].inverted() @ now
         return posed[bone].lerp(now, constraint.influence)
@@ -299,29 +303,29 @@ def _constrain(
     if target not in posed:
         return now
     local = constraint.owner_space == "LOCAL"
-    lead = convert(target, posed[target], True) if local else posed[target]
+    source = convert(target, posed[target], True) if local else posed[target]
     if kind == "STRETCH_TO":
-        then = _stretched(now, lead.translation, constraint)
+        after = _stretched(now, source.translation, constraint)
     elif kind == "COPY_TRANSFORMS":
-        then = lead
+        after = source
     else:
-        place, _, size = (convert(bone, now, True) if local else now).decompose()
-        then = Matrix.LocRotScale(place, lead.to_quaternion(), size)
+        position, _, size = (convert(bone, now, True) if local else now).decompose()
+        after = Matrix.LocRotScale(position, source.to_quaternion(), size)
     if local:
-        then = convert(bone, then, False)
-    return now.lerp(then, constraint.influence)
+        after = convert(bone, after, False)
+    return now.lerp(after, constraint.influence)
 
 
 def _stretched(now: Matrix, to: Any, constraint: Any) -> Matrix:
-    """Stretch To, by a swing from the bone's own direction."""
-    place, turn, size = now.decompose()
-    way = to - place
-    if way.length < 1e-9 or constraint.rest_length < 1e-9:
+    """A pose matrix after Stretch To with Swing Y: the bone points at ``to`` and reaches it."""
+    position, turn, size = now.decompose()
+    offset = to - position
+    if offset.length < 1e-9 or constraint.rest_length < 1e-9:
         return now
-    along = way.length / constraint.rest_length
-    swing = (turn @ _Y).rotation_difference(way)
+    along = offset.length / constraint.rest_length
+    swing = (turn @ _Y).rotation_difference(offset)
     across = along**-0.5 if constraint.volume == "VOLUME_XZX" else 1.0
-    return Matrix.LocRotScale(place, swing @ turn, (size.x * across, size.y * along, size.z * across))
+    return Matrix.LocRotScale(position, swing @ turn, (size.x * across, size.y * along, size.z * across))
 
 
 _Y = Matrix.Identity(3).col[1].copy()
@@ -331,7 +335,7 @@ _Y = Matrix.Identity(3).col[1].copy()
 
 
 def _moved(rig: ControlRig, quaternions: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(J, 4, 4) how each joint moved from its rest [object space], and (J, 3) where its head is."""
+    """(J, 4, 4) transforms of the joints from rest to pose [object space], and (J, 3) their heads."""
     skeleton = rig.skeleton
     posed = fk.pose_matrices(skeleton, rotations.matrix_from_quaternion(quaternions), root)
     rest = rig.rest[rig.index]
@@ -341,21 +345,24 @@ def _moved(rig: ControlRig, quaternions: np.ndarray, root: np.ndarray) -> tuple[
 
 
 def apply(ob: bpy.types.Object, rig: ControlRig, quaternions: np.ndarray, root: np.ndarray) -> None:
-    """Pose the body through its handles: rot_local (J, 4), root's head (3) [m, rig space]; shown at Blender's update."""
+    """Pose the body through its controls; Blender shows it at its next update.
+
+    ``quaternions`` (J, 4) are rot_local, ``root`` (3) is the root's head [m, rig space].
+    """
     bones: Any = ob.pose.bones
     steps, heads = _moved(rig, quaternions, root)
     moved = [Matrix(m.tolist()) for m in steps]
-    aims: dict[int, Matrix] = {}
-    for handle in rig.handles:
-        aim = moved[handle.joint].copy()
-        if handle.held != handle.joint:
-            still = rig.rest[rig.index[handle.held], :3, 3]
-            aim.translation = heads[handle.held] - steps[handle.joint, :3, :3] @ still
-        aims[handle.bone] = aim @ Matrix(rig.rest[handle.bone].tolist())
-    _, own = _walk(ob, rig, lambda b: bones[b].matrix_basis, moved, aims)
-    for handle in rig.handles:
-        place, turn, _ = own[handle.bone].decompose()
-        pb = bones[handle.bone]
+    wanted: dict[int, Matrix] = {}
+    for control in rig.controls:
+        step = moved[control.joint].copy()
+        if control.head != control.joint:
+            rest_head = rig.rest[rig.index[control.head], :3, 3]
+            step.translation = heads[control.head] - steps[control.joint, :3, :3] @ rest_head
+        wanted[control.bone] = step @ Matrix(rig.rest[control.bone].tolist())
+    _, own = _evaluate(ob, rig, lambda b: bones[b].matrix_basis, moved, wanted)
+    for control in rig.controls:
+        location, turn, _ = own[control.bone].decompose()
+        pb = bones[control.bone]
         mode = pb.rotation_mode
         if mode == "QUATERNION":
             if turn.dot(pb.rotation_quaternion) < 0:
@@ -366,34 +373,34 @@ def apply(ob: bpy.types.Object, rig: ControlRig, quaternions: np.ndarray, root: 
             pb.rotation_axis_angle = (angle, *axis)
         else:
             pb.rotation_euler = turn.to_euler(mode, pb.rotation_euler)
-        if not rig.connected[handle.bone]:
-            pb.location = place
+        if not rig.connected[control.bone]:
+            pb.location = location
     ob.update_tag(refresh={"OBJECT", "DATA"})
 
 
 def pose_of(
     ob: bpy.types.Object, rig: ControlRig, channels: dict[str, np.ndarray], quaternions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As live_rig.pose_of; ``quaternions`` (N, 4) are the rotations that the channels hold."""
-    place, size = (channels[name].reshape(-1, 3) for name in ("location", "scale"))
+    """As rig_checks.pose_of; ``quaternions`` (N, 4) are the rotations in the channels."""
+    location, size = (channels[name].reshape(-1, 3) for name in ("location", "scale"))
 
     def basis(bone: int) -> Matrix:
-        at = (0, 0, 0) if rig.connected[bone] else place[bone].tolist()
+        at = (0, 0, 0) if rig.connected[bone] else location[bone].tolist()
         return Matrix.LocRotScale(at, Quaternion(quaternions[bone].tolist()), size[bone].tolist())
 
-    posed, _ = _walk(ob, rig, basis, None, {})
-    joints = {j: posed[h] @ Matrix(rig.rest[h].tolist()).inverted() for _, j, h in rig.carried}
+    posed, _ = _evaluate(ob, rig, basis, None, {})
+    joints = {j: posed[c] @ Matrix(rig.rest[c].tolist()).inverted() for _, j, c in rig.followers}
     read = np.array([joints[j] @ Matrix(rig.rest[b].tolist()) for j, b in enumerate(rig.index.tolist())])
     turned = rig.turn @ runtime.orthonormal(read[:, :3, :3])
     rot = runtime.local_rotations(rig, turned[None])[0].astype(np.float64)
     return rot, rig.turn @ read[0, :3, 3] * rig.unit
 
 
-# ---- beginning
+# ---- taking over
 
 
 def switch(ob: bpy.types.Object, rig: Rig) -> dict[str, float]:
-    """Lead all limbs by FK; returns what there was before."""
+    """Switch all limbs to FK; returns the switches' values before."""
     bones: Any = ob.pose.bones
     before = {}
     for name in rig.switches if isinstance(rig, ControlRig) else ():
@@ -401,12 +408,12 @@ def switch(ob: bpy.types.Object, rig: Rig) -> dict[str, float]:
             before[name] = float(bones[name][SWITCH])
             bones[name][SWITCH] = 1.0
     if before:
-        ob.update_tag()  # a property that drivers read
+        ob.update_tag()  # drivers read this property
     return before
 
 
 def switch_back(ob: bpy.types.Object, before: dict[str, float]) -> None:
-    """Lead limbs as before :func:`switch`."""
+    """Restore the values returned by :func:`switch`."""
     bones: Any = ob.pose.bones
     for name, value in before.items():
         if name in bones:
@@ -415,22 +422,21 @@ def switch_back(ob: bpy.types.Object, before: dict[str, float]) -> None:
         ob.update_tag()
 
 
-def astray(ob: bpy.types.Object, rig: ControlRig, quaternions: np.ndarray, root: np.ndarray) -> str:
-    """The bone that is not shown as the pose that was applied says; or nothing."""
+def deviation(ob: bpy.types.Object, rig: ControlRig, quaternions: np.ndarray, root: np.ndarray) -> str:
+    """The bone that is farthest from the pose that was applied, and by how much; empty if all are within TOLERANCE."""
     rot, _ = runtime.read_pose(ob, rig)
     off = np.linalg.norm(_heads(ob, rig) - _moved(rig, quaternions, root)[1], axis=1) * rig.unit
-    step = rotations.quaternion_multiply(
-        rotations.quaternion_conjugate(quaternions), rotations.quaternion_from_axis_angle(rot)
+    angles = rotations.geodesic_angle(
+        rotations.matrix_from_quaternion(quaternions), rotations.matrix_from_axis_angle(np.asarray(rot, np.float64))
     )
-    apart = np.linalg.norm(rotations.axis_angle_from_quaternion(step), axis=1)
-    worst = int(np.argmax(np.maximum(off / OFF[0], apart / OFF[1])))
-    if off[worst] <= OFF[0] and apart[worst] <= OFF[1]:
+    worst = int(np.argmax(np.maximum(off / TOLERANCE[0], angles / TOLERANCE[1])))
+    if off[worst] <= TOLERANCE[0] and angles[worst] <= TOLERANCE[1]:
         return ""
     name = rig.bones[rig.index[worst]]
-    return f"{name} is {off[worst] * 1000:.1f} mm and {np.degrees(apart[worst]):.1f} degrees off"
+    return f"{name} is {off[worst] * 1000:.1f} mm and {np.degrees(angles[worst]):.1f} degrees off"
 
 
 def _heads(ob: bpy.types.Object, rig: ControlRig) -> np.ndarray:
-    """(J, 3) [object space] heads of the bones that are read, as Blender shows them."""
+    """(J, 3) [object space] heads of the bones that poses are read from, as Blender shows them."""
     bones: Any = ob.pose.bones
     return np.array([bones[b].head for b in rig.index.tolist()])

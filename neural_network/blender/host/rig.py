@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 import bpy
 import numpy as np
 
-from ...core import reference_rig
+from ...core import reference_rig, tree
 from ...core import skeleton as skeletons
-from ...core import tree
 from ...core.skeleton import Skeleton
 from ...rigs import creatures, role_edits, roles
 from ...rigs.creatures import Ends
@@ -132,7 +131,7 @@ def read(ob: bpy.types.Object, known: Skeleton | None = None) -> Rig:
     rest_m[:, :3, 3] = rest[:, :3, 3] @ turn.T * unit
     choice = _of_known(ob, known) if known is not None else None
     if choice is None:
-        choice = _of_effectors(ob, *given_ends(ob)) if given_ends(ob)[1] else _of_roles(ob)
+        choice = _of_effectors(ob, *given_effectors(ob)) if given_effectors(ob)[1] else _of_roles(ob)
     index = np.array(sorted(choice.bones))
     own_parents = np.full(len(index), -1)
     for j, bone in enumerate(index):
@@ -213,7 +212,7 @@ def find_roles(ob: bpy.types.Object) -> roles.Roles:
     return roles.find_roles(names, parents, heads @ turn.T * unit, tips=tips)
 
 
-def given_ends(ob: bpy.types.Object) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+def given_effectors(ob: bpy.types.Object) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Names of the body bone, the effectors and those of them that stand, as the panel Effectors holds them for this object."""
     own = getattr(ob, "neural_ik_ends", None)
     texts = [getattr(own, what, "") for what in ("effectors", "feet")]
@@ -221,7 +220,7 @@ def given_ends(ob: bpy.types.Object) -> tuple[str, tuple[str, ...], tuple[str, .
     return getattr(own, "body", ""), effectors, feet
 
 
-def find_ends(ob: bpy.types.Object) -> Ends:
+def find_effectors(ob: bpy.types.Object) -> Ends:
     """Where an armature can be taken hold of, as far as its tree tells; bones that only control others are left aside.
 
     Indices are those of the pose bones.
@@ -273,7 +272,7 @@ def _of_effectors(ob: bpy.types.Object, body: str, effectors: tuple[str, ...], f
     missing = [name for name in (body, *effectors, *feet) if name and name not in names]
     if missing:
         raise ValueError(
-            f"{ob.name} has no bone called {', '.join(missing)}, which the panel Effectors names: propose or pick anew"
+            f"{ob.name} has no bone called {', '.join(missing)}, which the Effectors panel lists: press Find Effectors or change the list"
         )
     parents = parents_of(ob)
     ends = [names.index(name) for name in effectors]
@@ -307,7 +306,7 @@ def _of_roles(ob: bpy.types.Object) -> _Choice:
         feet = [chosen[role] for role in reference_rig.FEET]
         return _Choice(list(chosen.values()), effectors, feet, {bone: role for role, bone in chosen.items()}, notes)
     names = [pb.name for pb in ob.pose.bones]
-    found = find_ends(ob)
+    found = find_effectors(ob)
     ends = [end for end in found.effectors if end != found.body]
     if not ends:
         raise ValueError(

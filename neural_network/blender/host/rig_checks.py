@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Live IK asks of a rig: one that the weights fit, and bones that nothing else moves."""
+"""Checks of a rig before bones are written: the weights must fit it, and nothing else may move its bones."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any
 import bpy
 import numpy as np
 
-from ...core import rotations
+from ...core import rotations, tree
 from ...core import skeleton as skeletons
-from ...core import tree
 from ...ik.network import Network
 from . import control_rigs, runtime
 from . import rig as rigs
 from .control_rigs import ControlRig
 from .rig import Rig
 
-LIMBS = {  # effector: what its hint turns
+LIMBS = {  # effector -> the joint that its hint turns
     "LeftHand": "elbow",
     "RightHand": "elbow",
     "LeftFoot": "knee",
@@ -27,15 +26,15 @@ LIMBS = {  # effector: what its hint turns
 
 
 def fit(ob: bpy.types.Object, net: Network) -> Rig:
-    """The rig of ``ob`` with the bones in the order of the network's; bones of other names are known by their roles.
+    """The rig of ``ob`` with its bones in the network's order; bones with other names are matched by their roles.
 
-    Raises SkeletonMismatch or ValueError, in words, for a rig that these weights do not fit.
+    Raises SkeletonMismatch or ValueError for a rig that these weights do not fit.
     """
     rig = rigs.read(ob)
     ours, theirs = rig.skeleton, net.skeleton
     if ours.fingerprint == theirs.fingerprint:
         return rig
-    known = rigs.read(ob, theirs)  # a creature is known by the names of its own bones
+    known = rigs.read(ob, theirs)  # creatures are matched by bone name
     if known.skeleton.fingerprint == theirs.fingerprint:
         return known
     if not set(theirs.names) <= set(rig.roles):
@@ -52,17 +51,19 @@ def fit(ob: bpy.types.Object, net: Network) -> Rig:
     return replace(rig, skeleton=skeleton, index=rig.index[order], roles=theirs.names)
 
 
-def limited(ob: bpy.types.Object, rig: Rig, net: Network, own: bool) -> Rig:
-    """``rig`` with joint limits: those of the weights (anatomical or seen in the poses learned), or the rig's ``own`` IK limits."""
+def with_limits(ob: bpy.types.Object, rig: Rig, net: Network, own: bool) -> Rig:
+    """``rig`` with joint limits: those of the weights (anatomical, or learned from the training poses), or the rig's ``own`` IK limits."""
     limits = net.skeleton.limits
     if own:
         limits = np.array([_own_limits(ob.pose.bones[i]) for i in rig.index.tolist()])
-        limits -= np.repeat(rig.skeleton.t_pose, 2, axis=1)  # they belong to the rest pose, a skeleton's to the T-pose
+        limits -= np.repeat(
+            rig.skeleton.t_pose, 2, axis=1
+        )  # Blender measures from the rest pose, a Skeleton from the T-pose
     return replace(rig, skeleton=replace(rig.skeleton, limits=limits))
 
 
 def _own_limits(pb: Any) -> list[float]:
-    """Lower and upper bound about X, Y, Z [rad] as set for Blender's own IK; half a turn where there is none."""
+    """Lower and upper bounds about X, Y, Z [rad] from the bone's IK settings; half a turn if it has none."""
     out: list[float] = []
     for axis in "xyz":
         if getattr(pb, f"lock_ik_{axis}"):
@@ -75,9 +76,9 @@ def _own_limits(pb: Any) -> list[float]:
 
 
 def usable(ob: bpy.types.Object, net: Network, controls: bool = False) -> Rig:
-    """:func:`fit`, for a rig that may be moved; else ValueError says why it may not, and what to do.
+    """As :func:`fit`, for bones that can be written. Raises ValueError with the reason and the remedy if they cannot.
 
-    With ``controls`` a generated Rigify human is taken too, as a ControlRig that is written through its controls.
+    With ``controls`` a generated Rigify human is accepted too, as a ControlRig.
     """
     reason = linked(ob)
     if reason:
@@ -94,51 +95,51 @@ def usable(ob: bpy.types.Object, net: Network, controls: bool = False) -> Rig:
     return rig
 
 
-def known(ob: bpy.types.Object, net: Network) -> Rig:
-    """The rig of a character that is live already. Raises ValueError where bones are missing."""
+def fit_live(ob: bpy.types.Object, net: Network) -> Rig:
+    """The rig of a character that is live already. Raises ValueError if bones are missing."""
     if control_rigs.is_rigify(ob) and not control_rigs.missing(ob):
         return control_rigs.read(ob, net)
     return fit(ob, net)
 
 
 def linked(ob: bpy.types.Object) -> str:
-    """Why a character of another file cannot be moved, and what to do; empty for any other."""
+    """Why a character linked from another file cannot be posed, and what to do; empty if it can."""
     override: Any = ob.override_library
     if ob.library is not None:
         return f"{ob.name} is linked from a library: make a library override first (Object > Library Override > Make)"
     if override is not None and override.is_system_override:
         return (
-            f"{ob.name} is a library override that may not be edited: make it editable first (in the Outliner, right click on"
-            " it: Library Override > Make > Selected, or Shift-click on its override icon)"
+            f"{ob.name} is a library override that is not editable: make it editable first (in the Outliner, right-click it and"
+            " choose Library Override > Make > Selected, or Shift-click its override icon)"
         )
     return ""
 
 
 def control_rig(ob: bpy.types.Object) -> str:
-    """Why the bones of a rig made of controls cannot be written, and what to do; empty for any other."""
+    """Why the bones of a control rig cannot be written, and what to do; empty for any other rig."""
     if not control_rigs.is_rigify(ob):
         return ""
     missing = control_rigs.missing(ob)
-    which = f", and not the whole human (it lacks {', '.join(missing[:3])})" if missing else ""
+    which = f", and not a complete human (it lacks {', '.join(missing[:3])})" if missing else ""
     return (
-        f"{ob.name} is a Rigify control rig{which}: its controls move the bones that would be written. Use the metarig or a"
-        " game rig, bones that nothing else moves, and let the controls follow it"
+        f"{ob.name} is a Rigify control rig{which}: its controls would overwrite the pose of its bones. Use the metarig or a"
+        " game rig, whose bones have no constraints, and constrain the controls to it"
     )
 
 
 def refusal(ob: bpy.types.Object, rig: Rig, who: str = "Live IK") -> str:
-    """Why ``who`` cannot move these bones, and what to do; empty where it can."""
+    """Why ``who`` cannot pose these bones, and what to do; empty if it can."""
     needed = {rig.bones[i] for i in rig.needed}
     moved = _constrained(ob, needed)
     if moved:
         bone, constraint = moved
         return (
-            f"{bone} of {ob.name} is moved by the constraint {constraint}: {who} would fight it. Mute it, or bake the"
+            f"{bone} of {ob.name} has the constraint {constraint}, which would override {who}: mute it, or bake the"
             " constraints first (Pose > Animation > Bake Action, with Visual Keying and Clear Constraints)"
         )
     driven = _driven(ob, needed)
     if driven:
-        return f"{driven} of {ob.name} is moved by a driver: mute it (Drivers editor), or {who} would fight it"
+        return f"{driven} of {ob.name} has a driver, which would override {who}: mute it in the Drivers editor"
     return ""
 
 
@@ -172,7 +173,7 @@ def _driven(ob: bpy.types.Object, needed: set[str]) -> str:
 
 
 def notes(rig: Rig, channels: dict[str, np.ndarray]) -> list[str]:
-    """What a person should know about this rig as it is posed now."""
+    """What the user should know about the rig's current pose, one sentence each."""
     scale = channels["scale"].reshape(-1, 3)[rig.index]
     away = channels["location"].reshape(-1, 3)[rig.index[1:]]
     loose = [not rig.connected[b] for b in rig.index[1:].tolist()]
@@ -181,13 +182,13 @@ def notes(rig: Rig, channels: dict[str, np.ndarray]) -> list[str]:
     if not odd.any():
         return []
     names = [rig.bones[i] for i in rig.index[odd].tolist()]
-    return [f"{', '.join(names[:4])} are scaled or moved: targets may be missed by as much"]
+    return [f"Scaled or moved bones ({', '.join(names[:4])}): targets may be missed by as much"]
 
 
 def pose_of(ob: bpy.types.Object, rig: Rig, channels: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """rot_local (J, 3) [rad] and the root's head (3) [m, rig space] that transform channels of all bones stand for.
+    """rot_local (J, 3) [rad] and the root's head (3) [m, rig space] of the pose in transform channels of all bones.
 
-    Blender need not have evaluated them. Constraints play no part.
+    Computed without a Blender update; constraints are ignored.
     """
     if isinstance(rig, ControlRig):
         return control_rigs.pose_of(ob, rig, channels, own_quaternions(rig, channels, list(range(len(rig.bones)))))
@@ -217,7 +218,7 @@ def pose_of(ob: bpy.types.Object, rig: Rig, channels: dict[str, np.ndarray]) -> 
 
 
 def own_quaternions(rig: Rig, channels: dict[str, np.ndarray], bones: list[int]) -> np.ndarray:
-    """(N, 4) unit quaternions of the rotation channels of ``bones``, each read in its own rotation mode."""
+    """(N, 4) unit quaternions from the rotation channels of ``bones``, each in its own rotation mode."""
     from mathutils import Euler, Quaternion
 
     out = channels["rotation_quaternion"].reshape(-1, 4)[bones].astype(np.float64)

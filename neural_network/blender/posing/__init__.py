@@ -6,15 +6,15 @@ from __future__ import annotations
 
 def register() -> None:
     """Register this feature's properties, operators, panels and handlers."""
-    from . import live_ik, operators, panel, properties
+    from . import handlers, operators, panel, properties
 
-    for module in (properties, operators, panel, live_ik):
+    for module in (properties, operators, panel, handlers):
         module.register()
 
 
 def unregister() -> None:
     """Unregister them in reverse order."""
-    from . import live_ik, operators, panel, properties
+    from . import handlers, operators, panel, properties
 
-    for module in (live_ik, panel, operators, properties):
+    for module in (handlers, panel, operators, properties):
         module.unregister()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Characters of a game or an installation: no targets in the scene, no undo, only a pose each frame.
+"""Characters of games and installations: no targets in the scene and no undo, only a new pose every frame.
 
     body = game.Body(armature_object)
-    body.aim("RightHand", (0.4, -0.5, 1.2))   # world
-    body.step()                               # solve and write: a fraction of a millisecond
-    body.release()                            # every bone as it was
+    body.aim("RightHand", (0.4, -0.5, 1.2))   # world space
+    body.step()                               # solve and write the pose: a fraction of a millisecond
+    body.release()                            # restore every bone
 
-:class:`Loop` calls a function many times a second, for as many bodies as it likes to step.
+:class:`Loop` calls a function at a fixed rate, which may step any number of bodies.
 """
 
 from __future__ import annotations
@@ -22,42 +22,43 @@ from mathutils import Matrix, Quaternion, Vector
 from ...ik.network import Network
 from ...ik.solver import Goals, Solution
 from ..host import control_rigs, rig_checks, runtime
+from ..host.characters import weights_for
 from ..host.control_rigs import ControlRig
 from . import pose_writing, scene_targets, state, takeover
 
 
 class Body:
-    """One character. Effectors are named by their roles on the reference rig: LeftHand, RightHand, LeftFoot, RightFoot, Head."""
+    """One character. Its effectors go by their roles: LeftHand, RightHand, LeftFoot, RightFoot, Head; a creature's by bone name."""
 
     def __init__(self, ob: bpy.types.Object, net: Network | None = None) -> None:
-        """Take the pose that ``ob`` has now as the one to move from; ``net``: the weights, by default those loaded.
+        """Start from the current pose of ``ob``, with the weights ``net``, by default those that are loaded.
 
-        Raises ValueError, in words, for a rig that these weights do not fit or that something else moves.
+        Raises ValueError for a rig that the weights do not fit, or whose bones constraints or drivers move.
         """
-        net = state.weights() if net is None else net
+        net = weights_for(ob) if net is None else net
         rig = rig_checks.usable(ob, net, controls=True)
         self.name = ob.name
         before = runtime.snapshot(ob)
         self._switches = takeover.begin(ob, rig, net).switches if isinstance(rig, ControlRig) else {}
-        self._live = state.worked_out("", ob, rig, net, runtime.snapshot(ob), before)
-        self.effectors = tuple(state.roles(self._live))
+        self._live = state.build("", ob, rig, net, runtime.snapshot(ob), before)
+        self.effectors = tuple(state.effector_roles(self._live))
         count = len(self.effectors)
-        self._rows = self._live.base_rows.copy()
+        self._transforms = self._live.base_transforms.copy()
         self._weights = np.zeros(count)
         self._turn_weights = np.zeros(count)
         self._free_root = True
-        for foot in rig.skeleton.feet:  # feet stand until they are told otherwise
+        for foot in rig.skeleton.feet:  # feet stay where they are until they are aimed or freed
             self._weights[rig.skeleton.effectors.index(foot)] = 1
             self._turn_weights[rig.skeleton.effectors.index(foot)] = 1
         self.solution: Solution | None = None
-        """The last answer: which targets were reached, how far the others were missed."""
+        """The last solution: which targets were reached, and by how much the others were missed; None before the first step."""
 
     @property
     def object(self) -> bpy.types.Object:
-        """The armature object. Raises ValueError where it was deleted."""
+        """The armature object. Raises ValueError if it was deleted."""
         ob = bpy.data.objects.get(self.name)
         if ob is None:
-            raise ValueError(f"{self.name} is there no more")
+            raise ValueError(f"{self.name} was deleted or renamed")
         return ob
 
     def aim(
@@ -67,9 +68,15 @@ class Body:
         rotation: Sequence[float] | None = None,
         weight: float = 1.0,
     ) -> None:
-        """Send an effector to a place in the world [Blender units], turned as the quaternion ``rotation`` (w, x, y, z), or as it likes.
+        """Set an effector's goal.
 
-        ``weight`` 0 to 1. Raises ValueError for an unknown effector.
+        Args:
+            effector: one of ``effectors``.
+            position: of its bone's head [Blender units, world space].
+            rotation: orientation of the bone as a quaternion (w, x, y, z) in world space; None leaves it free.
+            weight: from 0 (free) to 1 (exact).
+
+        Raises ValueError for an unknown effector.
         """
         row = self._row(effector)
         self._put(row, position, rotation)
@@ -77,52 +84,55 @@ class Body:
         self._turn_weights[row] = 0.0 if rotation is None else weight
 
     def free(self, effector: str) -> None:
-        """Let an effector go as it likes. Raises ValueError for an unknown one."""
+        """Remove an effector's goal: it moves with the body. Raises ValueError for an unknown one."""
         row = self._row(effector)
         self._weights[row] = self._turn_weights[row] = 0.0
 
     def place(self, position: Sequence[float], rotation: Sequence[float] | None = None) -> None:
-        """Hold the Hips at a place in the world, turned as the quaternion ``rotation`` or as now; by default they go with the body."""
+        """Hold the Hips at a position in world space, with the orientation ``rotation`` (w, x, y, z), by default the current one."""
         self._put(len(self.effectors), position, rotation)
         self._free_root = False
 
     def free_hips(self) -> None:
-        """Let the Hips go with the body again."""
-        self._rows[-1] = self._live.base_rows[-1]
+        """Let the Hips move with the body again, as they do at first."""
+        self._transforms[-1] = self._live.base_transforms[-1]
         self._free_root = True
 
     def rebase(self) -> None:
-        """Take the pose that the bones have now, an animation's for instance, as the one to move from."""
+        """Start from the current pose of the bones from now on, such as an animation's."""
         ob = self.object
         self._live.base = runtime.snapshot(ob)
         state.anchor(self._live, ob)
         if self._free_root:
-            self._rows[-1] = self._live.base_rows[-1]
+            self._transforms[-1] = self._live.base_transforms[-1]
 
     def step(self, write: bool = True) -> Solution:
-        """Solve, and pose the bones; Blender shows it at its next update. Raises ValueError for targets that are no numbers."""
+        """Solve, and pose the bones unless ``write`` is false; Blender shows the pose at its next update.
+
+        Raises ValueError for goals with NaN or infinity.
+        """
         ob, live = self.object, self._live
-        rows, count = self._rows, len(self.effectors)
-        turn = live.rest_turns[count].conjugated() @ Quaternion(rows[count, 3:].tolist())
-        used = np.where(self._weights[:, None] > 0, rows[:count], live.base_rows[:count])
+        root = self._transforms[-1]
+        turn = live.rest_rotations[-1].conjugated() @ Quaternion(root[3:].tolist())
+        used = np.where(self._weights[:, None] > 0, self._transforms[:-1], live.base_transforms[:-1])
         phase, task = live.motion
         live.goals = Goals(
             used[:, :3],
-            rows[count, :3],
+            root[:3],
             np.array(turn.to_exponential_map()),
-            state.turned(live, used[:, 3:]),
+            state.effector_rotations(live, used[:, 3:]),
             weights=self._weights,
             orientation_weights=self._turn_weights,
             phase=phase,
             task=task,
         )
-        self.solution = live.session.solve(live.goals, state.STEPS, False, self._free_root)
+        self.solution = live.session.solve(live.goals, state.MAX_STEPS, False, self._free_root)
         if write:
-            pose_writing.write(ob, live.rig, self.solution.quaternions, self.solution.root_pos, plain=live.plain)
+            pose_writing.write(ob, live.rig, self.solution.quaternions, self.solution.root_pos, direct=live.direct)
         return self.solution
 
     def release(self) -> None:
-        """Every bone as it was when this began."""
+        """Restore every bone to its pose before this character was created."""
         ob = bpy.data.objects.get(self.name)
         if ob is not None:
             control_rigs.switch_back(ob, self._switches)
@@ -135,41 +145,41 @@ class Body:
 
     def _put(self, row: int, position: Sequence[float], rotation: Sequence[float] | None) -> None:
         turn = Quaternion(rotation) if rotation is not None else Quaternion()
-        matrix = scene_targets.to_rig(self._live, self.object) @ Matrix.LocRotScale(Vector(position), turn, None)
-        self._rows[row, :3] = matrix.translation
+        matrix = scene_targets.world_to_rig(self._live, self.object) @ Matrix.LocRotScale(Vector(position), turn, None)
+        self._transforms[row, :3] = matrix.translation
         if rotation is not None:
-            self._rows[row, 3:] = matrix.to_quaternion()
+            self._transforms[row, 3:] = matrix.to_quaternion()
 
 
 class Loop:
-    """Calls ``step(seconds since the last call)`` ``rate`` times a second while Blender's window runs.
+    """Calls ``step(seconds since the last call)`` ``rate`` times a second, from a timer of Blender's.
 
-    An exception ends the loop, and Blender prints it. In the background there is no clock: call ``tick`` yourself.
+    An exception stops the loop and is printed by Blender. Timers do not run in background mode: call ``tick`` there.
     """
 
     def __init__(self, step: Callable[[float], None], rate: float = 60.0) -> None:
-        """Ready; nothing is called before :meth:`start`."""
+        """Nothing is called before :meth:`start`. Raises ValueError for a rate that is not positive."""
         if not rate > 0:
-            raise ValueError(f"rate: expected calls a second above 0, got {rate}")
+            raise ValueError(f"rate: expected a number of calls per second above 0, got {rate}")
         self.step, self.rate = step, rate
         self.seconds: deque[float] = deque(maxlen=600)
-        """[s] that the last calls took."""
+        """[s] durations of the last calls."""
         self._last = 0.0
-        self._timer = self.tick  # one object: Blender knows a timer by identity
+        self._timer = self.tick  # kept, because Blender identifies a timer by its function object
 
     def start(self) -> None:
-        """Begin; another file ends it."""
+        """Start calling; loading another file stops it."""
         self._last = time.perf_counter()
         if not bpy.app.timers.is_registered(self._timer):
             bpy.app.timers.register(self._timer)
 
     def stop(self) -> None:
-        """End."""
+        """Stop calling."""
         if bpy.app.timers.is_registered(self._timer):
             bpy.app.timers.unregister(self._timer)
 
     def tick(self) -> float:
-        """One call; returns the seconds to the next."""
+        """Call ``step`` once; returns the seconds until the next call is due."""
         began = time.perf_counter()
         self.step(began - self._last if self._last else 1 / self.rate)
         self._last = began

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The buttons of Live IK: start, apply, cancel, key, bake, and what helps while it is on."""
+"""The operators of Live IK."""
 
 from __future__ import annotations
 
@@ -12,32 +12,41 @@ from bpy.props import BoolProperty, EnumProperty, IntProperty, StringProperty
 
 from ...core import rotations
 from ...core.skeleton import mirrored_bones
-from ..host import jobs, rig, rig_checks, runtime
+from ..host import actions, jobs, rig, rig_checks, runtime
 from ..host.buttons import Button
 from ..host.jobs import Progress
-from . import baking, live_ik, pose_writing, scene_targets
-from .properties import BAKE_INTO, HOLD_FEET
-from .standing_feet import Skate
-from .state import settings_of
+from . import baking, keying, live_ik, pose_writing, scene_targets, solving
+from .planted_feet import Skate
+from .properties import BAKE_INTO, HOLD_FEET, MODES
+from .state import LiveCharacter, settings_of
 
-NOTHING_LIVE = "Live IK is not on: press Live IK first"
+NOT_LIVE = "no character is live: press Live IK first"
+CANNOT_SOLVE = "this character can no longer be solved: Cancel, then start Live IK again"
 
 
-class _Living(Button):
-    """A button that needs a character under Live IK."""
+class _NeedsLive(Button):
+    """An operator on a character under Live IK."""
 
     @classmethod
     def why_not(cls, context: bpy.types.Context) -> str:
-        """None is live, or it cannot be told which is meant."""
-        if live_ik.chosen(context) is not None:
+        """No character is live, or several are and none is active."""
+        if live_ik.active_collection(context) is not None:
             return ""
-        return (
-            "several characters are live: click a target of the one you mean" if live_ik.collections() else NOTHING_LIVE
-        )
+        return "several characters are live: select a target of one of them" if live_ik.collections() else NOT_LIVE
+
+    @staticmethod
+    def character(context: bpy.types.Context) -> tuple[bpy.types.Collection, Any, LiveCharacter]:
+        """The collection, armature object and character. Raises ValueError if it can no longer be solved."""
+        collection = live_ik.active_collection(context)
+        assert collection is not None  # see why_not
+        live = live_ik.live_of(collection)
+        if live is None:
+            raise ValueError(CANNOT_SOLVE)
+        return collection, settings_of(collection).armature, live
 
 
 class NEURAL_IK_OT_live_start(Button, bpy.types.Operator):
-    """Put targets on hands, feet, head and hips: drag one, and the whole body follows"""
+    """Add targets at the hands, feet, head and hips. Drag one, and the whole body follows"""
 
     bl_idname = "neural_ik.live_start"
     bl_label = "Live IK"
@@ -45,28 +54,22 @@ class NEURAL_IK_OT_live_start(Button, bpy.types.Operator):
 
     all_on: BoolProperty(
         name="All Targets On",
-        description="Every target holds the body from the start; else the feet do, and others once they are moved",
+        description="Switch every target on from the start, instead of only the feet",
     )
-    mode: EnumProperty(
-        name="Over the Action",
-        items=[
-            ("OFFSET", "On Top", "Targets ride on the animation and change it"),
-            ("INSTEAD", "Instead", "Targets stay where they are, whatever the animation does"),
-        ],
-    )
+    mode: EnumProperty(name="Animation", description="How Live IK combines with the action", items=MODES)
 
     @classmethod
     def why_not(cls, context: bpy.types.Context) -> str:
-        """No character, or it is live."""
+        """No character is active, or it is live already."""
         try:
             ob = rig.find(context)
         except ValueError as error:
-            chosen = live_ik.chosen(context)
-            return f"{settings_of(chosen).armature.name} is live already" if chosen is not None else str(error)
+            active = live_ik.active_collection(context)
+            return f"{settings_of(active).armature.name} is live already" if active is not None else str(error)
         return f"{ob.name} is live already: Apply or Cancel first" if live_ik.collection_of(ob) is not None else ""
 
     def execute(self, context: bpy.types.Context) -> set[str]:
-        """Start."""
+        """Start Live IK."""
         try:
             ob = rig.find(context)
             collection = live_ik.start(context, ob, self.all_on, self.mode)
@@ -80,8 +83,8 @@ class NEURAL_IK_OT_live_start(Button, bpy.types.Operator):
         return {"FINISHED"}
 
 
-class NEURAL_IK_OT_live_apply(_Living, bpy.types.Operator):
-    """Keep the pose and remove the targets; with auto-keying on, it is keyed too"""
+class NEURAL_IK_OT_live_apply(_NeedsLive, bpy.types.Operator):
+    """Keep the pose and remove the targets. With Auto Keying on, the pose is keyed too"""
 
     bl_idname = "neural_ik.live_apply"
     bl_label = "Apply"
@@ -89,20 +92,20 @@ class NEURAL_IK_OT_live_apply(_Living, bpy.types.Operator):
 
     def execute(self, context: bpy.types.Context) -> set[str]:
         """Keep the pose."""
-        collection = live_ik.chosen(context)
+        collection = live_ik.active_collection(context)
         assert collection is not None  # see why_not
         ob, live = settings_of(collection).armature, live_ik.live_of(collection)
         keyed = ""
         if context.scene.tool_settings.use_keyframe_insert_auto and live is not None:
-            keyed = f", {baking.key(context, ob, live.rig, _mask(collection, live))} channels keyed"
+            keyed = f"; {keying.key(context, ob, live.rig, keying.selection_mask(live))} channels keyed"
         live_ik.end(context, collection, keep=True)
-        self.report({"INFO"}, f"The pose is kept{keyed}")
+        self.report({"INFO"}, f"Pose applied{keyed}")
         jobs.redraw()
         return {"FINISHED"}
 
 
-class NEURAL_IK_OT_live_cancel(_Living, bpy.types.Operator):
-    """Put every bone back as it was before Live IK, and remove the targets"""
+class NEURAL_IK_OT_live_cancel(_NeedsLive, bpy.types.Operator):
+    """Restore every bone to its pose before Live IK, and remove the targets"""
 
     bl_idname = "neural_ik.live_cancel"
     bl_label = "Cancel"
@@ -110,67 +113,68 @@ class NEURAL_IK_OT_live_cancel(_Living, bpy.types.Operator):
 
     @classmethod
     def why_not(cls, context: bpy.types.Context) -> str:
-        """Esc stops a playing animation first."""
+        """The animation is playing, which Esc stops first."""
         if context.screen is not None and context.screen.is_animation_playing:
-            return "the animation plays: stop it first"
+            return "the animation is playing: stop it first"
         return super().why_not(context)
 
     def execute(self, context: bpy.types.Context) -> set[str]:
-        """Go back."""
-        collection = live_ik.chosen(context)
+        """Restore the pose."""
+        collection = live_ik.active_collection(context)
         assert collection is not None  # see why_not
         live_ik.end(context, collection, keep=False)
-        self.report({"INFO"}, "Every bone is as it was before Live IK")
+        self.report({"INFO"}, "Pose restored")
         jobs.redraw()
         return {"FINISHED"}
 
 
-class NEURAL_IK_OT_live_key(_Living, bpy.types.Operator):
-    """Key the pose on this frame, as the active keying set says; go on from there"""
+class NEURAL_IK_OT_live_key(_NeedsLive, bpy.types.Operator):
+    """Key the pose on the current frame with the active keying set. Live IK stays on"""
 
     bl_idname = "neural_ik.live_key"
     bl_label = "Key"
     bl_options = {"REGISTER", "UNDO"}
 
     def execute(self, context: bpy.types.Context) -> set[str]:
-        """Key; Cancel then goes back to the keyed pose."""
-        collection = live_ik.chosen(context)
-        assert collection is not None  # see why_not
-        live = live_ik.live_of(collection)
-        if live is None:
-            self.report({"ERROR"}, "this character cannot be solved any more: Cancel, and start again")
-            return {"CANCELLED"}
-        ob = settings_of(collection).armature
+        """Key the pose; Cancel then restores the keyed pose."""
         try:
-            done = baking.key(context, ob, live.rig, _mask(collection, live))
-        except (RuntimeError, TypeError) as error:  # what Blender says of a keying set whose paths lead nowhere
+            collection, ob, live = self.character(context)
+            done = keying.key(context, ob, live.rig, keying.selection_mask(live))
+        except ValueError as error:
+            self.report({"ERROR"}, str(error))
+            return {"CANCELLED"}
+        except (RuntimeError, TypeError) as error:  # raised by Blender for keying sets with invalid paths
             self.report({"ERROR"}, f"the keying set cannot be keyed: {error}")
             return {"CANCELLED"}
         if not done:
-            self.report({"WARNING"}, "the active keying set keys nothing of these bones")
+            self.report({"WARNING"}, "the active keying set has no channels of these bones")
             return {"CANCELLED"}
-        live_ik.rebase(live, collection, ob, also_before=True)
+        solving.rebase(live, collection, ob, also_before=True)
         self.report({"INFO"}, f"{done} channels keyed on frame {context.scene.frame_current}")
         return {"FINISHED"}
 
 
-class NEURAL_IK_OT_live_bake(jobs.Pumped, _Living, bpy.types.Operator):
-    """Solve every frame of a range and write it as keys; the targets are then removed"""
+class NEURAL_IK_OT_live_bake(jobs.Pumped, _NeedsLive, bpy.types.Operator):
+    """Solve every frame of a range, write the poses as keys, and remove the targets"""
 
     bl_idname = "neural_ik.live_bake"
     bl_label = "Bake"
     bl_options = {"REGISTER", "UNDO"}
 
-    first: IntProperty(name="First", description="First frame; the scene's where both are 0", options={"SKIP_SAVE"})
-    last: IntProperty(name="Last", description="Last frame; the scene's where both are 0", options={"SKIP_SAVE"})
-    step: IntProperty(name="Step", description="Frames from one key to the next", default=1, min=1)
-    into: EnumProperty(name="Into", items=BAKE_INTO)
-    hold_feet: BoolProperty(name="Hold Standing Feet", description=HOLD_FEET)
-    keep_live: BoolProperty(name="Stay Live", description="Leave the targets as they are")
+    first: IntProperty(
+        name="Start", description="First frame. If both are 0, the scene's range is baked", options={"SKIP_SAVE"}
+    )
+    last: IntProperty(
+        name="End", description="Last frame. If both are 0, the scene's range is baked", options={"SKIP_SAVE"}
+    )
+    step: IntProperty(name="Step", description="Number of frames from one key to the next", default=1, min=1)
+    into: EnumProperty(name="Bake To", description="Where the keys are written", items=BAKE_INTO)
+    hold_feet: BoolProperty(name="Lock Planted Feet", description=HOLD_FEET)
+    keep_live: BoolProperty(name="Keep Targets", description="Keep Live IK on after baking")
 
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, Any]:
-        """Bake."""
-        collection = live_ik.chosen(context)
+        """Bake the range."""
+        collection = live_ik.active_collection(context)
         assert collection is not None  # see why_not
         self.target = collection.name
         scene = context.scene
@@ -178,48 +182,47 @@ class NEURAL_IK_OT_live_bake(jobs.Pumped, _Living, bpy.types.Operator):
         return baking.bake(context, collection, first, last, self.step, self.into, self.hold_feet)
 
     def finish(self, context: bpy.types.Context, result: Skate) -> str:
-        """Say what came of it."""
+        """Remove the targets; returns how far planted feet slide."""
         collection = bpy.data.collections.get(self.target)
         if collection is not None and not self.keep_live:
             live_ik.end(context, collection, keep=True)
             scene = context.scene
-            scene.frame_set(scene.frame_current, subframe=scene.frame_subframe)  # now the keys show
+            scene.frame_set(scene.frame_current, subframe=scene.frame_subframe)  # show the keys
         elif collection is not None:
             live = live_ik.live_of(collection)
             if live is not None:
-                live_ik.rebase(live, collection, settings_of(collection).armature, also_before=True)
+                solving.rebase(live, collection, settings_of(collection).armature, also_before=True)
         if not result.frames:
-            return "Baked; no foot stood on the floor"
+            return "Baked; no foot is planted in this range"
         before, after = result.before * 1000, result.after * 1000
-        return f"Baked; standing feet slide {after:.2f} mm a frame (before: {before:.2f} mm)"
+        return f"Baked; planted feet slide {after:.2f} mm per frame (before: {before:.2f} mm)"
 
 
-class NEURAL_IK_OT_live_reset(_Living, bpy.types.Operator):
-    """Put all targets back on the body as it was, and make deleted ones again"""
+class NEURAL_IK_OT_live_reset(_NeedsLive, bpy.types.Operator):
+    """Move all targets back to the pose before Live IK, and add deleted ones again"""
 
     bl_idname = "neural_ik.live_reset"
     bl_label = "Reset Targets"
     bl_options = {"REGISTER", "UNDO"}
 
     def execute(self, context: bpy.types.Context) -> set[str]:
-        """Put them back."""
-        collection = live_ik.chosen(context)
-        assert collection is not None  # see why_not
-        live, ob = live_ik.live_of(collection), settings_of(collection).armature
-        if live is None:
-            self.report({"ERROR"}, "this character cannot be solved any more: Cancel, and start again")
+        """Move them back."""
+        try:
+            collection, ob, live = self.character(context)
+        except ValueError as error:
+            self.report({"ERROR"}, str(error))
             return {"CANCELLED"}
         scene_targets.add_targets(context, collection, live, ob)
-        scene_targets.refresh(live, collection)
-        scene_targets.put_back_targets(live, ob)
-        live.seen = None
+        scene_targets.read_settings(live, collection)
+        scene_targets.reset(live, ob)
+        live.solved_for = None
         live.dirty = True
         context.view_layer.update()
         return {"FINISHED"}
 
 
-class NEURAL_IK_OT_live_flip(_Living, bpy.types.Operator):
-    """Mirror the pose, left for right; or carry one side over to the other"""
+class NEURAL_IK_OT_live_flip(_NeedsLive, bpy.types.Operator):
+    """Mirror the pose, or copy one side of it to the other"""
 
     bl_idname = "neural_ik.live_flip"
     bl_label = "Flip Pose"
@@ -228,79 +231,75 @@ class NEURAL_IK_OT_live_flip(_Living, bpy.types.Operator):
     side: EnumProperty(
         name="Side",
         items=[
-            ("FLIP", "Flip", "Left and right change places"),
-            ("LEFT", "Left to Right", "The right side does as the left one"),
-            ("RIGHT", "Right to Left", "The left side does as the right one"),
+            ("FLIP", "Flip", "Swap left and right"),
+            ("LEFT", "Left to Right", "Copy the left side, mirrored, to the right"),
+            ("RIGHT", "Right to Left", "Copy the right side, mirrored, to the left"),
         ],
     )
 
     def execute(self, context: bpy.types.Context) -> set[str]:
-        """Flip, and go on from there."""
-        collection = live_ik.chosen(context)
-        assert collection is not None  # see why_not
-        live, ob = live_ik.live_of(collection), settings_of(collection).armature
-        if live is None:
-            self.report({"ERROR"}, "this character cannot be solved any more: Cancel, and start again")
+        """Flip the pose, and make the flipped pose the base pose."""
+        try:
+            collection, ob, live = self.character(context)
+        except ValueError as error:
+            self.report({"ERROR"}, str(error))
             return {"CANCELLED"}
         skeleton = live.rig.skeleton
         partner = mirrored_bones(skeleton)
         rot, root = rig_checks.pose_of(ob, live.rig, runtime.snapshot(ob))
         core = skeleton.to_core(rot)
         mirrored = core[partner] * [1, -1, -1]
-        place = root @ skeleton.axes.T * [-1, 1, 1] @ skeleton.axes
+        position = root @ skeleton.axes.T * [-1, 1, 1] @ skeleton.axes
         if self.side != "FLIP":
             names = [name.lower() for name in live.rig.roles or skeleton.names]
-            taken = "right" if self.side == "LEFT" else "left"
-            other = np.array([name.startswith(taken) for name in names])
-            mirrored, place = np.where(other[:, None], mirrored, core), root
+            replaced = "right" if self.side == "LEFT" else "left"
+            mask = np.array([name.startswith(replaced) for name in names])
+            mirrored, position = np.where(mask[:, None], mirrored, core), root
         flipped = rotations.quaternion_from_axis_angle(skeleton.from_core(mirrored))
-        pose_writing.write(ob, live.rig, flipped, place, plain=live.plain)
-        live_ik.rebase(live, collection, ob, also_before=False)
-        scene_targets.put_back_targets(live, ob)
+        pose_writing.write(ob, live.rig, flipped, position, direct=live.direct)
+        solving.rebase(live, collection, ob, also_before=False)
+        scene_targets.reset(live, ob)
         context.view_layer.update()
-        scene_targets.take_as_they_are(live, ob)
+        scene_targets.accept_current(live, ob)
         return {"FINISHED"}
 
 
-class NEURAL_IK_OT_live_jump(_Living, bpy.types.Operator):
-    """Go to the learned frame that this pose comes nearest to: its action is assigned, and the timeline set"""
+class NEURAL_IK_OT_live_jump(_NeedsLive, bpy.types.Operator):
+    """Go to the training frame nearest to this pose: assign its action and set the current frame"""
 
     bl_idname = "neural_ik.live_jump"
-    bl_label = "Show Nearest Learned Frame"
+    bl_label = "Go to Nearest Training Frame"
     bl_options = {"REGISTER", "UNDO"}
 
-    keep_action: BoolProperty(name="Keep Action", description="Only say which frame it is", options={"SKIP_SAVE"})
-    found: StringProperty(name="Found", options={"HIDDEN", "SKIP_SAVE"})
+    keep_action: BoolProperty(
+        name="Keep Action", description="Only report the frame, without going there", options={"SKIP_SAVE"}
+    )
+    found: StringProperty(name="Nearest Frame", options={"HIDDEN", "SKIP_SAVE"})
 
     def execute(self, context: bpy.types.Context) -> set[str]:
-        """Jump."""
-        collection = live_ik.chosen(context)
-        assert collection is not None  # see why_not
-        live, ob = live_ik.live_of(collection), settings_of(collection).armature
-        why = live_ik.explain(live) if live is not None else None
-        if why is None or not why.clip:
-            self.report({"WARNING"}, "nothing to show: move a target first, with weights that remember their frames")
+        """Report the frame, and go there."""
+        try:
+            _, ob, live = self.character(context)
+        except ValueError as error:
+            self.report({"ERROR"}, str(error))
             return {"CANCELLED"}
-        from ..host import actions as blender_actions
-
+        nearest = live_ik.explain(live)
+        if nearest is None or not nearest.clip:
+            self.report({"WARNING"}, "no nearest frame: move a target first, with weights that store training frames")
+            return {"CANCELLED"}
         file: Any = bpy.data
-        action = file.actions.get(why.clip)
-        self.found = f"{why.clip}, frame {why.frame}"
+        action = file.actions.get(nearest.clip)
+        self.found = f"{nearest.clip}, frame {nearest.frame}"
         if action is None:
-            self.report({"WARNING"}, f"the nearest frame is {self.found}, but no such action is in this file")
+            self.report({"WARNING"}, f"the nearest frame is {self.found}, but this file has no such action")
             return {"CANCELLED"}
         if not self.keep_action:
-            slots = blender_actions.slots_for(action, ob)
+            slots = actions.slots_for(action, ob)
             data = ob.animation_data or ob.animation_data_create()
-            blender_actions.assign(data, action, slots[0] if slots else None)
-            context.scene.frame_set(int(action.frame_range[0]) + why.frame)
-        self.report({"INFO"}, f"Nearest learned frame: {self.found}")
+            actions.assign(data, action, slots[0] if slots else None)
+            context.scene.frame_set(int(action.frame_range[0]) + nearest.frame)
+        self.report({"INFO"}, f"Nearest training frame: {self.found}")
         return {"FINISHED"}
-
-
-def _mask(collection: Any, live: live_ik.Live) -> np.ndarray | None:
-    settings = settings_of(collection)
-    return pose_writing.selected(settings.armature, live.rig) if settings.selected_only else None
 
 
 _classes = (
@@ -317,17 +316,17 @@ _keymaps: list[tuple[Any, Any]] = []
 
 
 def register() -> None:
-    """Register the buttons, and Esc in the 3D view."""
+    """Register the operators, and Esc in the 3D Viewport as Cancel."""
     for cls in _classes:
         bpy.utils.register_class(cls)
     keys = bpy.context.window_manager.keyconfigs.addon
-    if keys is not None:  # there is none in the background
+    if keys is not None:  # None in background mode
         keymap = keys.keymaps.new(name="3D View", space_type="VIEW_3D")
         _keymaps.append((keymap, keymap.keymap_items.new("neural_ik.live_cancel", "ESC", "PRESS")))
 
 
 def unregister() -> None:
-    """Take them out."""
+    """Unregister them."""
     for keymap, item in _keymaps:
         keymap.keymap_items.remove(item)
     _keymaps.clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Live IK's part of the sidebar: buttons, targets, and how well it goes."""
+"""The panels of Live IK in the sidebar."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import bpy
 from ...ik.solver import REACHED
 from ..host.panels import TAB, paragraph
 from . import live_ik
-from .state import Live, settings_of
+from .state import LiveCharacter, settings_of
 
-FAR_OFF = 1.5  # on the out-of-range meter: the warning
+UNUSUAL = 1.5  # out_of_range above which the panel warns; 1 is the edge of the training data
 
 
 class _Panel:
@@ -23,14 +23,14 @@ class _Panel:
 
 
 class NEURAL_IK_PT_live(_Panel, bpy.types.Panel):
-    """Start and end."""
+    """Start, end, key and bake, and the state of the solve."""
 
     bl_label = "Live IK"
 
     def draw(self, context: bpy.types.Context) -> None:
-        """One button, or those to end it."""
+        """The Live IK button, or while it is on the others."""
         layout = self.layout
-        collection = live_ik.chosen(context)
+        collection = live_ik.active_collection(context)
         if collection is None:
             layout.operator("neural_ik.live_start", icon="CON_KINEMATIC")
             return
@@ -42,18 +42,18 @@ class NEURAL_IK_PT_live(_Panel, bpy.types.Panel):
         settings = settings_of(collection)
         bake = row.operator("neural_ik.live_bake", icon="ACTION")
         bake.into, bake.step, bake.hold_feet = settings.bake_into, settings.bake_step, settings.hold_feet
-        live = live_ik.lives.get(collection.name)
+        live = live_ik.characters.get(collection.name)
         box = layout.box().column(align=True)
         if live is None:
             paragraph(
-                box, "These targets cannot be solved now: no weights fit, or bones changed. Cancel works.", context
+                box, "This character cannot be solved: no weights fit it, or its bones changed. Use Cancel", context
             )
             return
         _readouts(box, live, context)
 
 
-def _readouts(box: Any, live: Live, context: bpy.types.Context) -> None:
-    """Reached or not, how long it took, how unusual the pose is."""
+def _readouts(box: Any, live: LiveCharacter, context: bpy.types.Context) -> None:
+    """Whether the targets are reached, the time per update, and how unusual the pose is."""
     for text in (live.problem, *live.notes):
         if text:
             paragraph(box, text, context, "ERROR")
@@ -69,41 +69,42 @@ def _readouts(box: Any, live: Live, context: bpy.types.Context) -> None:
     if missed:
         paragraph(box, "Out of reach: " + ", ".join(missed), context, "ERROR")
     else:
-        box.label(text=f"All reached, {worst:.2f} mm", icon="CHECKMARK")
-    box.label(text=f"{live.latency * 1000:.2f} ms an update", icon="TIME")
-    why = live_ik.explain(live)
-    if why is None or math.isnan(why.out_of_range):
+        box.label(text=f"All reached within {worst:.2f} mm", icon="CHECKMARK")
+    box.label(text=f"{live.latency * 1000:.2f} ms per update", icon="TIME")
+    explanation = live_ik.explain(live)
+    if explanation is None or math.isnan(explanation.out_of_range):
         return
-    box.progress(factor=min(why.out_of_range / (2 * FAR_OFF), 1.0), text=f"Unusual: {why.out_of_range:.1f}")
-    if why.out_of_range > FAR_OFF:
-        paragraph(box, "Far from everything learned: the pose may look odd", context, "ERROR")
+    unusual = explanation.out_of_range
+    box.progress(factor=min(unusual / (2 * UNUSUAL), 1.0), text=f"Unusual: {unusual:.1f}")
+    if unusual > UNUSUAL:
+        paragraph(box, "Far from all training poses: the result may look unnatural", context, "ERROR")
     row = box.row(align=True)
-    row.label(text=f"as {why.clip}, {why.frame}", icon="ACTION")
+    row.label(text=f"Nearest: {explanation.clip}, frame {explanation.frame}", icon="ACTION")
     row.operator("neural_ik.live_jump", text="", icon="FRAME_NEXT")
 
 
 class NEURAL_IK_PT_live_targets(_Panel, bpy.types.Panel):
-    """What each target asks."""
+    """The targets and their weights."""
 
     bl_label = "Targets"
     bl_parent_id = "NEURAL_IK_PT_live"
 
     @classmethod
     def poll(cls, context: bpy.types.Context) -> bool:
-        """While something is live."""
-        return live_ik.chosen(context) is not None
+        """Only while a character is live."""
+        return live_ik.active_collection(context) is not None
 
     def draw(self, context: bpy.types.Context) -> None:
-        """One line a target; the active one in full."""
-        collection: Any = live_ik.chosen(context)
+        """One row per target."""
+        collection: Any = live_ik.active_collection(context)
         found = live_ik.target_objects(collection)
         column = self.layout.column(align=True)
-        live = live_ik.lives.get(collection.name)
+        live = live_ik.characters.get(collection.name)
         body = live.rig.roles[0] if live is not None and live.rig.roles else "Hips"
         for (kind, role), ob in found.items():
             own: Any = ob.neural_ik_target  # type: ignore[attr-defined]
             row = column.row(align=True)
-            row.prop(own, "use", text=f"{role} hint" if kind == "HINT" else body if kind == "ROOT" else role)
+            row.prop(own, "use", text=f"{role} Hint" if kind == "HINT" else body if kind == "ROOT" else role)
             if kind != "HINT" and own.use:
                 row.prop(own, "weight", text="")
                 row.prop(own, "turn_weight", text="")
@@ -115,7 +116,7 @@ class NEURAL_IK_PT_live_targets(_Panel, bpy.types.Panel):
 
 
 class NEURAL_IK_PT_live_settings(_Panel, bpy.types.Panel):
-    """How the character is moved."""
+    """How the character is solved."""
 
     bl_label = "Settings"
     bl_parent_id = "NEURAL_IK_PT_live"
@@ -123,12 +124,12 @@ class NEURAL_IK_PT_live_settings(_Panel, bpy.types.Panel):
 
     @classmethod
     def poll(cls, context: bpy.types.Context) -> bool:
-        """While something is live."""
-        return live_ik.chosen(context) is not None
+        """Only while a character is live."""
+        return live_ik.active_collection(context) is not None
 
     def draw(self, context: bpy.types.Context) -> None:
-        """All of it."""
-        settings = settings_of(live_ik.chosen(context))
+        """The settings."""
+        settings = settings_of(live_ik.active_collection(context))
         layout = self.layout
         layout.use_property_split = True
         layout.use_property_decorate = False
@@ -147,7 +148,7 @@ class NEURAL_IK_PT_live_settings(_Panel, bpy.types.Panel):
 
 
 class NEURAL_IK_PT_live_bake(_Panel, bpy.types.Panel):
-    """What Bake does."""
+    """The settings of Bake."""
 
     bl_label = "Bake"
     bl_parent_id = "NEURAL_IK_PT_live"
@@ -155,12 +156,12 @@ class NEURAL_IK_PT_live_bake(_Panel, bpy.types.Panel):
 
     @classmethod
     def poll(cls, context: bpy.types.Context) -> bool:
-        """While something is live."""
-        return live_ik.chosen(context) is not None
+        """Only while a character is live."""
+        return live_ik.active_collection(context) is not None
 
     def draw(self, context: bpy.types.Context) -> None:
-        """Where the keys go, how many, and standing feet; the range is the scene's."""
-        settings = settings_of(live_ik.chosen(context))
+        """Destination, step and planted feet; the range is the scene's."""
+        settings = settings_of(live_ik.active_collection(context))
         layout = self.layout
         layout.use_property_split = True
         layout.use_property_decorate = False
@@ -179,6 +180,6 @@ def register() -> None:
 
 
 def unregister() -> None:
-    """Take them out."""
+    """Unregister them."""
     for cls in reversed(_classes):
         bpy.utils.unregister_class(cls)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Live IK's poses into pose bones, and back to those there were before."""
+"""Writing solved poses to pose bones, and restoring the poses from before Live IK."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 import bpy
 import numpy as np
 
+from ...core import forward_kinematics as fk
 from ...core import rotations
-from ...core.skeleton import limb
+from ...core.tree import limb
 from ..host import control_rigs, rig_checks, runtime
 from ..host.control_rigs import ControlRig
 from ..host.rig import Rig
 from ..host.runtime import CHANNELS
-from .state import BEFORE, BONES, SWITCHES, Live, Target, loaded, pose_matrices, roles
+from .state import BEFORE, BONES, SWITCHES, LiveCharacter, Target, effector_roles, stored_channels
 
 
 def write(
@@ -24,11 +25,18 @@ def write(
     root_pos: np.ndarray,
     mask: np.ndarray | None = None,
     base: dict[str, np.ndarray] | None = None,
-    plain: bool = False,
+    direct: bool = False,
 ) -> None:
-    """Pose the controlled bones: rot_local (J, 4), root's head (3) [m, rig space]; with ``mask`` (J) the others go to ``base``.
+    """Pose the controlled bones; Blender shows it at its next update.
 
-    As runtime.apply, in fewer steps for a ``plain`` rig: all bones hang on each other and turn by quaternions.
+    Args:
+        ob: the armature object.
+        rig: its rig.
+        quaternions: (J, 4) rot_local.
+        root_pos: (3) [m, rig space] the root's head.
+        mask: (J) bool, optional: the bones to pose; all others take the pose of the channels ``base``.
+        base: channels; needed with ``mask``.
+        direct: faster than runtime.apply, for rigs whose LiveCharacter.direct is true.
     """
     bones = ob.pose.bones
     if mask is not None and not mask.all():
@@ -39,14 +47,14 @@ def write(
     if isinstance(rig, ControlRig):
         control_rigs.apply(ob, rig, quaternions, root_pos)
         return
-    if not plain:
+    if not direct:
         runtime.apply(ob, rig, rotations.axis_angle_from_quaternion(quaternions), root_pos)
         return
     written = np.empty(len(rig.bones) * 4, np.float32)
     bones.foreach_get("rotation_quaternion", written)
     rows = written.reshape(-1, 4)
-    along = np.einsum("jc,jc->j", rows.take(rig.index, axis=0), quaternions)
-    rows[rig.index] = quaternions * np.copysign(1.0, along)[:, None]  # the sign nearer to the one there is
+    sign = np.copysign(1.0, np.einsum("jc,jc->j", rows.take(rig.index, axis=0), quaternions))
+    rows[rig.index] = quaternions * sign[:, None]  # of q and -q the one nearer to the current value
     bones.foreach_set("rotation_quaternion", written)
     root = int(rig.index[0])
     if not rig.connected[root]:
@@ -55,8 +63,8 @@ def write(
     ob.update_tag(refresh={"OBJECT", "DATA"})
 
 
-def write_base(ob: bpy.types.Object, live: Live) -> None:
-    """The controlled bones as the base pose has them, to the last digit."""
+def write_base(ob: bpy.types.Object, live: LiveCharacter) -> None:
+    """Write the base pose to the controlled bones, bit for bit."""
     bones, rows = ob.pose.bones, control_rigs.written(live.rig)
     for name in ("rotation_quaternion", "rotation_euler", "rotation_axis_angle"):
         size = CHANNELS[name]
@@ -64,14 +72,14 @@ def write_base(ob: bpy.types.Object, live: Live) -> None:
         bones.foreach_get(name, now)
         now.reshape(-1, size)[rows] = live.base[name].reshape(-1, size)[rows]
         bones.foreach_set(name, now)
-    for bone in control_rigs.with_place(live.rig):
+    for bone in control_rigs.with_location(live.rig):
         bones[bone].location = live.base["location"].reshape(-1, 3)[bone].tolist()
     ob.update_tag(refresh={"OBJECT", "DATA"})
 
 
 def restore(ob: bpy.types.Object, collection: bpy.types.Collection) -> None:
-    """Every bone as it was before Live IK; bones that were renamed or deleted meanwhile are left out."""
-    channels = loaded(collection, BEFORE)
+    """Restore every bone to its pose before Live IK, except bones that were renamed or deleted meanwhile."""
+    channels = stored_channels(collection, BEFORE)
     control_rigs.switch_back(ob, switches(collection))
     names = str(collection.get(BONES, "")).split("\n")
     if names == [pb.name for pb in ob.pose.bones]:
@@ -85,39 +93,44 @@ def restore(ob: bpy.types.Object, collection: bpy.types.Collection) -> None:
 
 
 def switches(collection: Any) -> dict[str, float]:
-    """What led the limbs of a control rig before Live IK."""
-    kept = collection.get(SWITCHES)
-    return {name: float(value) for name, value in kept.items()} if kept is not None else {}
+    """The IK/FK switches of a control rig before Live IK: bone -> value."""
+    stored = collection.get(SWITCHES)
+    return {name: float(value) for name, value in stored.items()} if stored is not None else {}
 
 
 def selected(ob: bpy.types.Object, rig: Rig) -> np.ndarray:
-    """(J) bool: which controlled bones are selected."""
+    """(J) bool: the controlled bones that are selected; in a control rig those with a selected control."""
     bones: Any = ob.pose.bones
     old = not hasattr(bpy.types.PoseBone, "select") and "select" not in bpy.types.PoseBone.bl_rna.properties
     out = np.array([(bones[i].bone if old else bones[i]).select for i in rig.index.tolist()], bool)
-    for handle in rig.handles if isinstance(rig, ControlRig) else ():
-        out[handle.joint] |= (bones[handle.bone].bone if old else bones[handle.bone]).select
+    for control in rig.controls if isinstance(rig, ControlRig) else ():
+        out[control.joint] |= (bones[control.bone].bone if old else bones[control.bone]).select
     return out
 
 
-def swivel(live: Live, quaternions: np.ndarray, root: np.ndarray, target: Target, hint: np.ndarray) -> np.ndarray:
-    """Turn a limb about the line from its first joint to its end, so that elbow or knee looks to the hint; the end stays exact."""
+def swivel(
+    live: LiveCharacter, quaternions: np.ndarray, root: np.ndarray, target: Target, hint: np.ndarray
+) -> np.ndarray:
+    """Turn a limb about the line from its first joint to its end, so that the elbow or knee points at ``hint`` (3) [m, rig space].
+
+    The end keeps its position and orientation. Takes and returns rot_local (J, 4); a limb of no length stays as it is.
+    """
     skeleton = live.rig.skeleton
-    effector = skeleton.effectors[roles(live).index(target.bone)]
+    effector = skeleton.effectors[effector_roles(live).index(target.bone)]
     upper, lower, end = limb(skeleton.parents, skeleton.rest_arm[:, :3, 3], effector)
     turns = rotations.matrix_from_quaternion(quaternions)
-    posed = pose_matrices(live, turns, root)
+    posed = fk.pose_matrices(live.rig.skeleton, turns, root)
     top = posed[upper, :3, 3]
     axis = posed[end, :3, 3] - top
     length = float(np.linalg.norm(axis))
     if length < 1e-9:
         return quaternions
     axis = axis / length
-    now, aim = (point - top - axis * (axis @ (point - top)) for point in (posed[lower, :3, 3], hint))
-    angle = float(np.arctan2(axis @ np.cross(now, aim), now @ aim)) * target.weight
+    now, wanted = (point - top - axis * (axis @ (point - top)) for point in (posed[lower, :3, 3], hint))
+    angle = float(np.arctan2(axis @ np.cross(now, wanted), now @ wanted)) * target.weight
     turn = rotations.matrix_from_axis_angle(axis * angle)
     out = quaternions.copy()
     for bone, matrix in ((upper, turn @ posed[upper, :3, :3]), (end, turn.T @ posed[end, :3, :3])):
-        frame = posed[bone, :3, :3] @ turns[bone].T  # what the bone's own rotation stands on
+        frame = posed[bone, :3, :3] @ turns[bone].T  # the frame in which the bone rotates
         out[bone] = rotations.quaternion_from_matrix(frame.T @ matrix)
     return out

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of Live IK: on the collection that holds the targets of one character, and on each target.
+"""The settings of Live IK: on the collection that holds the targets of a character, and on each target.
 
-They lie in the file, so undo, redo, saving and loading carry them.
+They are stored in the .blend file, so undo, redo, saving and loading include them. Never rename a property: files would
+lose its value.
 """
 
 from __future__ import annotations
@@ -14,25 +15,29 @@ from bpy.props import BoolProperty, EnumProperty, FloatProperty, IntProperty, Po
 from ...motion.tasks import TASKS
 
 BAKE_INTO = [
-    ("ACTION", "The Action", "Keys in the assigned action, in place of those in the range"),
-    ("NEW", "A Copy", "Keys in a copy of the assigned action, which is then assigned"),
-    ("NLA", "An NLA Track", "An action of its own on a track above the others"),
+    ("ACTION", "Current Action", "Replace the keys of the assigned action within the range"),
+    ("NEW", "New Action", "Write to a copy of the assigned action, and assign the copy"),
+    ("NLA", "NLA Track", "Write to a new action, on an NLA track above all others"),
 ]
-HOLD_FEET = "Feet whose targets are on do not slide while the action has them stand"
-_TASK_ITEMS = [(task, task.capitalize(), f"The motion is: {task}") for task in TASKS]
+HOLD_FEET = "Keep feet whose targets are on from sliding while they are planted in the action"
+MODES = [
+    ("OFFSET", "Add to Action", "Targets move along with the animation and change it by as much as you moved them"),
+    ("INSTEAD", "Replace Action", "Targets stay where they are, whatever the animation does"),
+]
+_TASK_ITEMS = [(task, task.capitalize(), f"Solve for {task} motion") for task in TASKS]
 
 
 def _changed(self: Any, context: bpy.types.Context | None) -> None:
-    """Have Blender update, so that the body is solved anew."""
+    """Solve again at Blender's next update."""
     from . import state
 
-    state.changed(self.id_data)
+    state.mark_changed(self.id_data)
 
 
-def _other_limits(self: Any, context: bpy.types.Context | None) -> None:
+def _limits_changed(self: Any, context: bpy.types.Context | None) -> None:
     from . import live_ik
 
-    live_ik.remake(self.id_data)
+    live_ik.rebuild(self.id_data)
 
 
 def _is_armature(self: Any, ob: bpy.types.Object) -> bool:
@@ -40,55 +45,60 @@ def _is_armature(self: Any, ob: bpy.types.Object) -> bool:
 
 
 class NEURAL_IK_LiveTarget(bpy.types.PropertyGroup):
-    """What a target asks of the body."""
+    """The settings of a target."""
 
     kind: EnumProperty(
         name="Kind",
         items=[
-            ("NONE", "None", "No target of Live IK"),
-            ("EFFECTOR", "Effector", "A hand, a foot or the head; on a creature, what was picked"),
-            ("ROOT", "Hips", "The Hips, or a creature's body"),
-            ("HINT", "Hint", "Where an elbow or a knee points"),
+            ("NONE", "None", "Not a target of Live IK"),
+            ("EFFECTOR", "Effector", "A hand, a foot or the head, or an effector of a creature"),
+            ("ROOT", "Hips", "The hips, or the body bone of a creature"),
+            ("HINT", "Hint", "The direction of an elbow or a knee"),
         ],
     )
-    bone: StringProperty(name="Bone", description="The bone that it stands for, by its role on the reference rig")
-    use: BoolProperty(
-        name="On", description="The body goes to this target; off: the body moves as it likes here", update=_changed
-    )
+    bone: StringProperty(name="Bone", description="Role of the target's bone on the reference rig")
+    use: BoolProperty(name="On", description="Move the body to this target. Off: leave this limb free", update=_changed)
     weight: FloatProperty(
-        name="Position", description="1: exactly there; 0: free", default=1, min=0, max=1, update=_changed
+        name="Position",
+        description="How closely the bone's position matches the target: 1 is exact, 0 is free",
+        default=1,
+        min=0,
+        max=1,
+        update=_changed,
     )
     turn_weight: FloatProperty(
-        name="Rotation", description="1: turned exactly so; 0: free", default=1, min=0, max=1, update=_changed
+        name="Rotation",
+        description="How closely the bone's rotation matches the target: 1 is exact, 0 is free",
+        default=1,
+        min=0,
+        max=1,
+        update=_changed,
     )
     pin: EnumProperty(
         name="Pin",
-        description="Hold it on the ground, where it stands in the world",
+        description="Keep the target on the ground, fixed in the world",
         items=[
-            ("NONE", "Not Pinned", "Wherever the target is"),
-            ("PLANE", "Floor", "On the floor at the height set for the character"),
-            ("RAY", "Meshes", "On the meshes of the scene below it"),
+            ("NONE", "Not Pinned", "Use the target's own height"),
+            ("PLANE", "Floor", "Keep it on a plane at the character's floor height"),
+            ("RAY", "Meshes", "Keep it on the meshes below it"),
         ],
         update=_changed,
     )
 
 
 class NEURAL_IK_Live(bpy.types.PropertyGroup):
-    """What Live IK does with one character."""
+    """The Live IK settings of a character."""
 
     armature: PointerProperty(type=bpy.types.Object, name="Character", poll=_is_armature)
-    live: BoolProperty(name="Live", description="These are the targets of a character that is being moved")
+    live: BoolProperty(
+        name="LiveCharacter", description="Whether this collection holds the targets of a character under Live IK"
+    )
     mode: EnumProperty(
-        name="Over the Action",
-        items=[
-            ("OFFSET", "On Top", "Targets ride on the animation and change it by as much as you moved them"),
-            ("INSTEAD", "Instead", "Targets stay where they are, whatever the animation does"),
-        ],
-        update=_changed,
+        name="Animation", description="How Live IK combines with the action", items=MODES, update=_changed
     )
     strength: FloatProperty(
         name="Strength",
-        description="0: the pose without Live IK, 1: the solved one",
+        description="Blend between the pose without Live IK (0) and the solved pose (1)",
         default=1,
         min=0,
         max=1,
@@ -96,42 +106,46 @@ class NEURAL_IK_Live(bpy.types.PropertyGroup):
         update=_changed,
     )
     touch: BoolProperty(
-        name="On When Moved",
-        description="A target that is off goes with the body, and is switched on when you move it",
+        name="Switch On When Moved",
+        description="Switch a target on when you move it. Targets that are off move with the body",
         default=True,
     )
-    selected_only: BoolProperty(
-        name="Selected Bones Only", description="Move only the bones that are selected", update=_changed
-    )
-    limits: BoolProperty(name="Joint Limits", description="Never bend a joint further than it goes", update=_changed)
+    selected_only: BoolProperty(name="Selected Bones Only", description="Move only selected bones", update=_changed)
+    limits: BoolProperty(name="Joint Limits", description="Keep joints within their limits", update=_changed)
     limits_from: EnumProperty(
         name="Limits",
+        description="Where the joint limits come from",
         items=[
-            ("LEARNED", "Learned", "Anatomical for the demo's rig, else as far as the learned poses went"),
-            ("OWN", "The Rig's", "The IK limits and locks of the bones (Bone properties, Inverse Kinematics)"),
+            ("LEARNED", "Learned", "The range of the training poses; on the demo rig, anatomical limits"),
+            ("OWN", "Bone Settings", "The IK limits and locks in the Bone properties, under Inverse Kinematics"),
         ],
-        update=_other_limits,
+        update=_limits_changed,
     )
     motion: EnumProperty(
         name="Motion",
+        description="Where the phase and the task come from",
         items=[
-            ("AUTO", "From the Action", "Phase from the timeline, task from the action"),
-            ("MANUAL", "By Hand", "As set here"),
+            ("AUTO", "From Action", "Take the phase from the timeline and the task from the action"),
+            ("MANUAL", "Manual", "Set the phase and the task here"),
         ],
         update=_changed,
     )
     phase: FloatProperty(
-        name="Phase", description="How far through the motion", min=0, max=1, subtype="FACTOR", update=_changed
+        name="Phase",
+        description="Position within the motion, from start to end",
+        min=0,
+        max=1,
+        subtype="FACTOR",
+        update=_changed,
     )
-    task: EnumProperty(name="Task", description="What kind of motion it is", items=_TASK_ITEMS, update=_changed)
+    task: EnumProperty(name="Task", description="The kind of motion", items=_TASK_ITEMS, update=_changed)
     ground: FloatProperty(
-        name="Floor", description="Height of the floor in the world", subtype="DISTANCE", update=_changed
+        name="Floor", description="Height of the floor in world space", subtype="DISTANCE", update=_changed
     )
-    bake_into: EnumProperty(name="Into", items=BAKE_INTO)
-    bake_step: IntProperty(name="Step", description="Frames from one key to the next", default=1, min=1)
-    hold_feet: BoolProperty(name="Hold Standing Feet", description=HOLD_FEET)
+    bake_into: EnumProperty(name="Bake To", description="Where the keys are written", items=BAKE_INTO)
+    bake_step: IntProperty(name="Step", description="Number of frames from one key to the next", default=1, min=1)
+    hold_feet: BoolProperty(name="Lock Planted Feet", description=HOLD_FEET)
     mode_before: StringProperty(description="The character's mode before Live IK")
-    lead: StringProperty(description="The target that was selected first")
 
 
 _classes = (NEURAL_IK_LiveTarget, NEURAL_IK_Live)
@@ -147,7 +161,7 @@ def register() -> None:
 
 
 def unregister() -> None:
-    """Take them out."""
+    """Unregister them."""
     types: Any = bpy.types
     del types.Collection.neural_ik_live
     del types.Object.neural_ik_target

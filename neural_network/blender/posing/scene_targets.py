@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Live IK's targets in the scene: made, read, placed, taken along, held on the ground and coloured."""
+"""The targets of Live IK in the scene: adding, reading, moving, pinning and coloring them."""
 
 from __future__ import annotations
 
@@ -9,93 +9,95 @@ import bpy
 import numpy as np
 from mathutils import Matrix, Quaternion
 
-from ...core import rotations
-from ...core.skeleton import limb
+from ...core import forward_kinematics as fk
+from ...core.skeleton import Skeleton
+from ...core.tree import limb
 from ...ik.solver import REACHED
 from ..host import rig_checks
 from ..host.rig import metres
-from .state import ROOT, Live, Target, pose_matrices, roles, target_objects
+from .state import ROOT, LiveCharacter, Target, effector_roles, target_objects
 
-MOVED = (1e-4, 1e-7)  # [leg lengths], 1 - |cos of half the angle|: a target that moved more was moved by somebody
+MOVED = (1e-4, 1e-7)  # [leg lengths], and 1 - |cos| of half the angle: beyond this somebody moved a target
 SIZE = 0.08  # [leg lengths] of a target
-SHAPES = {"Head": "SPHERE", ROOT: "CIRCLE"}  # the others are cubes
+SHAPES = {"Head": "SPHERE", ROOT: "CIRCLE"}  # all others are cubes
 GREEN, YELLOW, RED, GREY = (0.2, 0.9, 0.3, 1), (1, 0.8, 0.1, 1), (1, 0.15, 0.1, 1), (0.6, 0.6, 0.6, 1)
-NEAR = 1e-2  # [m] a target missed by less is yellow, by more red
-HINT_AWAY = 0.35  # [leg lengths] from elbow or knee to its hint
-RAY = 1.2  # [leg lengths] above a target, where the ray down to the ground begins
-_NOWHERE = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+NEAR = 1e-2  # [m]: a target missed by less is yellow, by more red
+HINT_DISTANCE = 0.35  # [leg lengths] from an elbow or a knee to its hint
+RAY = 1.2  # [leg lengths] above a target, where the ray down to the ground starts
+_IDENTITY = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+
+
+# ---- adding and removing
 
 
 def add_targets(
-    context: bpy.types.Context, collection: Any, live: Live, ob: bpy.types.Object, all_on: bool = False
+    context: bpy.types.Context, collection: Any, live: LiveCharacter, ob: bpy.types.Object, all_on: bool = False
 ) -> None:
-    """Make the targets that are not there, each where the body is."""
+    """Add the targets that are missing, each where the body is; those of the feet are on, with ``all_on`` all but the hints."""
     there = target_objects(collection)
     skeleton = live.rig.skeleton
     size = SIZE * skeleton.leg_length / metres(ob)
-    feet = {skeleton.names[f] for f in skeleton.feet}
-    names = [skeleton.names[e] for e in skeleton.effectors]
-    posed = pose_matrices(live, rotations.matrix_from_axis_angle(live.base_rot), live.base_root)
-    wanted: list[tuple[str, str, np.ndarray, str, float]] = []
-    for row, (role, bone) in enumerate(zip([*roles(live), ROOT], [*names, names[0]], strict=True)):
-        kind = "ROOT" if row == len(names) else "EFFECTOR"
-        shape = SHAPES.get(role, "CUBE")
-        wanted.append((kind, role, live.base_rows[row], shape, size * (2.5 if kind == "ROOT" else 1)))
-        del bone
-    for role, effector in zip(roles(live), skeleton.effectors, strict=True):
-        if role not in rig_checks.LIMBS:
-            continue
-        upper, lower, end = limb(skeleton.parents, skeleton.rest_arm[:, :3, 3], effector)
-        place = np.array([*_hint_place(posed, upper, lower, end, skeleton.leg_length, skeleton.axes), 1.0, 0, 0, 0])
-        wanted.append(("HINT", role, place, "PLAIN_AXES", 0.6 * size))
-    to_world = from_rig(live, ob)
-    for kind, role, seat, shape, extent in wanted:
+    roles = effector_roles(live)
+    feet = {role for role, effector in zip(roles, skeleton.effectors, strict=True) if effector in skeleton.feet}
+    transforms = live.base_transforms
+    missing = [("EFFECTOR", role, transforms[row], SHAPES.get(role, "CUBE"), size) for row, role in enumerate(roles)]
+    missing.append(("ROOT", ROOT, transforms[-1], SHAPES[ROOT], 2.5 * size))
+    posed = fk.armature_matrices(skeleton, live.base_rot, live.base_root)
+    for role, effector in zip(roles, skeleton.effectors, strict=True):
+        if role in rig_checks.LIMBS:
+            missing.append(("HINT", role, _hint_transform(skeleton, posed, effector), "PLAIN_AXES", 0.6 * size))
+    to_world = rig_to_world(live, ob)
+    for kind, role, transform, shape, extent in missing:
         if (kind, role) in there:
             continue
-        word = {"HINT": f" {rig_checks.LIMBS.get(role, '')}"}.get(kind, "")
-        called = live.rig.roles[0] if kind == "ROOT" and live.rig.roles else role
-        target: Any = bpy.data.objects.new(f"{ob.name} {called}{word}", None)
+        label = live.rig.roles[0] if kind == "ROOT" and live.rig.roles else role
+        joint = f" {rig_checks.LIMBS[role]}" if kind == "HINT" else ""
+        target: Any = bpy.data.objects.new(f"{ob.name} {label}{joint}", None)
         target.empty_display_type, target.empty_display_size = shape, extent
         target.show_in_front = True
         target.rotation_mode = "QUATERNION"
         target.color = GREEN
         own = target.neural_ik_target
         own.kind, own.bone = kind, role
-        is_foot = kind == "EFFECTOR" and names[roles(live).index(role)] in feet
-        own.use = kind != "HINT" and (all_on or is_foot)
+        own.use = kind != "HINT" and (all_on or (kind == "EFFECTOR" and role in feet))
         collection.objects.link(target)
-        place_at(target, seat, to_world)
+        place(target, transform, to_world)
         target.hide_viewport = kind == "HINT"
 
 
-def _hint_place(posed: np.ndarray, upper: int, lower: int, end: int, leg: float, axes: np.ndarray) -> np.ndarray:
-    """Where a hint stands: out from the joint, in the plane in which the limb is bent now; a straight limb's, behind or before it."""
+def _hint_transform(skeleton: Skeleton, posed: np.ndarray, effector: int) -> np.ndarray:
+    """(7) where a hint goes for a pose (J, 4, 4): away from the joint, in the plane in which the limb bends.
+
+    A straight limb has no such plane: elbows then point backward and knees forward.
+    """
+    upper, lower, end = limb(skeleton.parents, skeleton.rest_arm[:, :3, 3], effector)
     top, joint, tip = posed[upper, :3, 3], posed[lower, :3, 3], posed[end, :3, 3]
     along = tip - top
     along /= max(float(np.linalg.norm(along)), 1e-9)
     out = joint - top
     out = out - along * (along @ out)
-    if np.linalg.norm(out) < 1e-3 * leg:
-        out = axes[1] * (-1 if abs(along @ axes[2]) > 0.5 else 1)  # knees bend to the front, elbows to the back
+    if np.linalg.norm(out) < 1e-3 * skeleton.leg_length:
+        out = skeleton.axes[1] * (-1 if abs(along @ skeleton.axes[2]) > 0.5 else 1)
         out = out - along * (along @ out)
-    return joint + out / max(float(np.linalg.norm(out)), 1e-9) * HINT_AWAY * leg
+    out /= max(float(np.linalg.norm(out)), 1e-9)
+    return np.array([*(joint + out * HINT_DISTANCE * skeleton.leg_length), 1.0, 0, 0, 0])
 
 
-def select_lead(context: bpy.types.Context, collection: bpy.types.Collection) -> None:
-    """Have a hand selected, so that G moves it."""
+def select_first(context: bpy.types.Context, collection: bpy.types.Collection) -> None:
+    """Select the right hand's target, or the first one there is, so that G moves it."""
     found = target_objects(collection)
-    lead = found.get(("EFFECTOR", "RightHand")) or next(iter(found.values()), None)
-    if lead is None or context.mode != "OBJECT":
+    target = found.get(("EFFECTOR", "RightHand")) or next(iter(found.values()), None)
+    if target is None or context.mode != "OBJECT":
         return
     for other in list(context.selected_objects):
         other.select_set(False)
-    if lead.name in context.view_layer.objects:
-        lead.select_set(True)
-        context.view_layer.objects.active = lead
+    if target.name in context.view_layer.objects:
+        target.select_set(True)
+        context.view_layer.objects.active = target
 
 
 def remove(collection: bpy.types.Collection) -> None:
-    """Delete a collection of targets and all targets in it."""
+    """Delete a collection and the targets in it."""
     for target in list(collection.objects):
         own: Any = target
         if own.neural_ik_target.kind != "NONE":
@@ -103,11 +105,14 @@ def remove(collection: bpy.types.Collection) -> None:
     bpy.data.collections.remove(collection)
 
 
-def refresh(live: Live, collection: bpy.types.Collection) -> None:
+# ---- reading
+
+
+def read_settings(live: LiveCharacter, collection: bpy.types.Collection) -> None:
     """Read the settings of all targets."""
     found = target_objects(collection)
-    order = [("EFFECTOR", role) for role in roles(live)] + [("ROOT", ROOT)]
-    order += [("HINT", role) for role in roles(live) if role in rig_checks.LIMBS]
+    order = [("EFFECTOR", role) for role in effector_roles(live)] + [("ROOT", ROOT)]
+    order += [("HINT", role) for role in effector_roles(live) if role in rig_checks.LIMBS]
     targets = []
     for kind, role in order:
         ob: Any = found.get((kind, role))
@@ -116,74 +121,80 @@ def refresh(live: Live, collection: bpy.types.Collection) -> None:
             continue
         own = ob.neural_ik_target
         data = ob.animation_data
-        led = ob.parent is not None or len(ob.constraints) > 0
-        led = led or (data is not None and (data.action is not None or len(data.drivers) > 0))
+        driven = ob.parent is not None or len(ob.constraints) > 0
+        driven = driven or (data is not None and (data.action is not None or len(data.drivers) > 0))
         hidden = kind == "HINT" and not own.use
         if ob.hide_viewport != hidden and kind == "HINT":
             ob.hide_viewport = hidden
-        targets.append(Target(ob.name, kind, role, own.use, own.weight, own.turn_weight, own.pin, led))
+        targets.append(Target(ob.name, kind, role, own.use, own.weight, own.turn_weight, own.pin, driven))
     live.targets = targets
-    _weigh(live)
+    _update_weights(live)
 
 
-def _weigh(live: Live) -> None:
-    """The weights as the solver takes them."""
+def _update_weights(live: LiveCharacter) -> None:
+    """The effectors' weights for the solver."""
     effectors = live.targets[: len(live.rig.skeleton.effectors)]
     live.weights = np.array([t.weight if t.use and t.name else 0.0 for t in effectors])
     live.turn_weights = np.array([t.turn_weight if t.use and t.name else 0.0 for t in effectors])
 
 
-# ---- where they are
+def root_is_free(live: LiveCharacter) -> bool:
+    """Whether the root moves with the body instead of being held at its target."""
+    root = live.targets[len(live.rig.skeleton.effectors)]
+    return not root.use or not root.name or root.weight == 0
 
 
-def to_rig(live: Live, ob: bpy.types.Object) -> Matrix:
-    """World to rig space. The object may move meanwhile: its bones then move with it, and so does rig space."""
+def world_to_rig(live: LiveCharacter, ob: bpy.types.Object) -> Matrix:
+    """From world to rig space, which moves with the object."""
     return live.into_rig @ ob.matrix_world.inverted_safe()
 
 
-def from_rig(live: Live, ob: bpy.types.Object) -> Matrix:
-    """Rig space to the world."""
+def rig_to_world(live: LiveCharacter, ob: bpy.types.Object) -> Matrix:
+    """From rig to world space."""
     return ob.matrix_world @ live.out_of_rig
 
 
-def read_targets(live: Live, ob: bpy.types.Object) -> tuple[np.ndarray, np.ndarray]:
-    """Place and orientation (w, x, y, z) of every target (T, 7): in rig space [m], and in the world [Blender units].
+def read_transforms(live: LiveCharacter, ob: bpy.types.Object) -> tuple[np.ndarray, np.ndarray]:
+    """Position and quaternion (w, x, y, z) of every target (T, 7): in rig space [m], and in world space [Blender units].
 
-    A deleted target has no place: zeros.
+    A deleted target gives the identity.
     """
     objects: Any = bpy.data.objects
-    into = to_rig(live, ob)
+    into = world_to_rig(live, ob)
     both: list[tuple[float, ...]] = []
     for target in live.targets:
         found = objects.get(target.name) if target.name and (target.use or target.kind != "HINT") else None
         if found is None:
             live.dirty |= bool(target.name) and (target.use or target.kind != "HINT")
-            both += (_NOWHERE, _NOWHERE)
+            both += (_IDENTITY, _IDENTITY)
             continue
         matrix = found.matrix_world
-        place, turn, _ = (into @ matrix).decompose()
-        seat, stance, _ = matrix.decompose()
-        both += ((*place, *turn), (*seat, *stance))
-    apart = np.array(both).reshape(-1, 2, 7)
-    return apart[:, 0].copy(), apart[:, 1].copy()
+        position, turn, _ = (into @ matrix).decompose()
+        world_position, world_turn, _ = matrix.decompose()
+        both += ((*position, *turn), (*world_position, *world_turn))
+    split = np.array(both).reshape(-1, 2, 7)
+    return split[:, 0].copy(), split[:, 1].copy()
 
 
-def take_as_they_are(live: Live, ob: bpy.types.Object) -> None:
-    """The targets stand where they should: nothing is solved before one moves."""
-    live.seen, live.placed = read_targets(live, ob)
+# ---- moving
+
+
+def accept_current(live: LiveCharacter, ob: bpy.types.Object) -> None:
+    """Take the targets' current transforms as solved: nothing is solved until one moves."""
+    live.solved_for, live.placed = read_transforms(live, ob)
     live.touched.clear()
-    live.dirty = live.fresh = False
+    live.dirty = live.restored = False
 
 
-def place_at(target: Any, row: np.ndarray, to_world: Matrix) -> None:
-    """Put a target at a row (7) of rig space."""
-    values = row.tolist()
-    put(target, values[:3], Quaternion(values[3:]), to_world)
+def place(target: Any, transform: np.ndarray, to_world: Matrix) -> None:
+    """Move a target to a transform (7) in rig space."""
+    values = transform.tolist()
+    _move(target, values[:3], Quaternion(values[3:]), to_world)
 
 
-def put(target: Any, place: list[float], turn: Quaternion, to_world: Matrix) -> tuple[float, ...]:
-    """Put a target at a place [m, rig space], turned so; returns its place and orientation in the world."""
-    matrix = to_world @ Matrix.LocRotScale(place, turn, None)
+def _move(target: Any, position: list[float], turn: Quaternion, to_world: Matrix) -> tuple[float, ...]:
+    """Move a target to a position [m] and rotation in rig space; returns its transform (7) in world space."""
+    matrix = to_world @ Matrix.LocRotScale(position, turn, None)
     target.location = matrix.translation
     turn = matrix.to_quaternion()
     if target.rotation_mode == "QUATERNION":
@@ -196,48 +207,48 @@ def put(target: Any, place: list[float], turn: Quaternion, to_world: Matrix) -> 
     return (*matrix.translation, *turn)
 
 
-def put_back_targets(live: Live, ob: bpy.types.Object) -> None:
-    """All targets where the base pose has them."""
-    to_world = from_rig(live, ob)
-    for target, row in zip(live.targets, live.base_rows, strict=False):
-        if target.name and not target.led:
-            place_at(bpy.data.objects[target.name], row, to_world)
+def reset(live: LiveCharacter, ob: bpy.types.Object) -> None:
+    """Move all targets to where the base pose has them."""
+    to_world = rig_to_world(live, ob)
+    for target, transform in zip(live.targets, live.base_transforms, strict=False):
+        if target.name and not target.driven:
+            place(bpy.data.objects[target.name], transform, to_world)
 
 
-def follow(live: Live, ob: bpy.types.Object, free: bool) -> None:
-    """Targets that are off go where the body went."""
+def move_free(live: LiveCharacter, ob: bpy.types.Object) -> None:
+    """Move the targets that are off to where the body is now."""
     assert live.goals is not None
     assert live.solution is not None
     assert live.placed is not None
     count = len(live.rig.skeleton.effectors)
-    off = [r for r, t in enumerate(live.targets[: count + 1]) if not t.use and t.name and not t.led]
+    off = [r for r, t in enumerate(live.targets[: count + 1]) if not t.use and t.name and not t.driven]
     if not off:
         return
-    to_world = from_rig(live, ob)
-    places, ends = live.session.ends(live.goals)
-    rest = live.rest_turns
+    to_world = rig_to_world(live, ob)
+    positions, turns = live.session.ends(live.goals)
+    rest = live.rest_rotations
     for row in off:
         if row == count:
-            if not free:
+            if not root_is_free(live):
                 continue
-            place, turn = live.solution.root_pos, rest[row] @ Quaternion(live.solution.quaternions[0].tolist())
+            position, turn = live.solution.root_pos, rest[row] @ Quaternion(live.solution.quaternions[0].tolist())
         else:
-            place, turn = places[row], Quaternion(ends[row].tolist()) @ rest[row]
-        live.placed[row] = put(bpy.data.objects[live.targets[row].name], place.tolist(), turn, to_world)
+            position, turn = positions[row], Quaternion(turns[row].tolist()) @ rest[row]
+        live.placed[row] = _move(bpy.data.objects[live.targets[row].name], position.tolist(), turn, to_world)
 
 
-def switch_on(live: Live, world: np.ndarray, unit: float) -> None:
-    """Targets that are off and were moved by somebody are on from now on."""
+def switch_on_moved(live: LiveCharacter, world: np.ndarray, unit: float) -> None:
+    """Switch on targets that are off and were moved by the user; switch them off again when that drag is cancelled."""
     if live.placed is None or len(live.placed) != len(world):
         return
-    far, now, placed = MOVED[0] * live.rig.skeleton.leg_length / unit, world.tolist(), live.placed.tolist()
+    limit, now, placed = MOVED[0] * live.rig.skeleton.leg_length / unit, world.tolist(), live.placed.tolist()
     for row, target in enumerate(live.targets):
         if target.kind == "HINT" or not target.name or (target.use and target.name not in live.touched):
             continue
-        place = live.touched[target.name].tolist() if target.use else placed[row]
-        if differs(now[row], place, far) == target.use:
+        before = live.touched[target.name].tolist() if target.use else placed[row]
+        if differs(now[row], before, limit) == target.use:
             continue
-        if target.use:  # a drag that was taken back
+        if target.use:  # the drag was cancelled
             del live.touched[target.name]
         else:
             live.touched[target.name] = live.placed[row].copy()
@@ -245,54 +256,53 @@ def switch_on(live: Live, world: np.ndarray, unit: float) -> None:
         live.dirty = True
         ob: Any = bpy.data.objects[target.name]
         ob.neural_ik_target.use = target.use
-        _weigh(live)
+        _update_weights(live)
 
 
-def differs(a: list[float], b: list[float], far: float, turned: float = MOVED[1]) -> bool:
-    """Whether two places (7) are more than ``far`` or ``turned``, 1 - |cos of half the angle|, apart."""
-    if abs(a[0] - b[0]) > far or abs(a[1] - b[1]) > far or abs(a[2] - b[2]) > far:
+def differs(a: list[float], b: list[float], distance: float, turn: float = MOVED[1]) -> bool:
+    """Whether two transforms (7) differ by more than ``distance`` on an axis, or by ``turn``: 1 - |cos| of half the angle."""
+    if abs(a[0] - b[0]) > distance or abs(a[1] - b[1]) > distance or abs(a[2] - b[2]) > distance:
         return True
-    return a[3:] != b[3:] and 1 - abs(a[3] * b[3] + a[4] * b[4] + a[5] * b[5] + a[6] * b[6]) > turned
+    return a[3:] != b[3:] and 1 - abs(a[3] * b[3] + a[4] * b[4] + a[5] * b[5] + a[6] * b[6]) > turn
 
 
-# ---- what they stand on, and how they look
+# ---- pinning and coloring
 
 
 def pin(
-    live: Live, ob: Any, settings: Any, target: Target, row: int, ends: np.ndarray, scene: Any, depsgraph: Any
+    live: LiveCharacter, ob: Any, settings: Any, target: Target, row: int, out: np.ndarray, scene: Any, depsgraph: Any
 ) -> None:
-    """Bring a target down, or up, to the ground: as high above it as the bone's head is in the rest pose of a foot."""
+    """Move row ``row`` of transforms ``out`` (E, 7) onto the ground; a foot's head keeps its height above the sole."""
     skeleton = live.rig.skeleton
     bone = skeleton.effectors[row]
     above = float(skeleton.foot_rest[skeleton.feet.index(bone), 0]) if bone in skeleton.feet else 0.0
-    to_world = from_rig(live, ob)
-    place = to_world @ Matrix.Translation(ends[row, :3].tolist())
-    world = place.translation
+    to_world = rig_to_world(live, ob)
+    world = (to_world @ Matrix.Translation(out[row, :3].tolist())).translation
     scale = 1 / metres(ob)
     height = settings.ground
     if target.pin == "RAY":
         height = _ground_below(ob, world, skeleton.leg_length * scale * RAY, settings.ground, scene, depsgraph)
     world.z = height + above * scale
-    ends[row, :3] = (to_world.inverted_safe() @ Matrix.Translation(world)).translation
+    out[row, :3] = (to_world.inverted_safe() @ Matrix.Translation(world)).translation
 
 
 def _ground_below(ob: Any, world: Any, up: float, floor: float, scene: Any, depsgraph: Any) -> float:
-    """Height of the highest mesh below a point, the character's own left out; ``floor`` where there is none."""
+    """Height of the first mesh below a point, not counting the character's own; ``floor`` if there is none."""
     origin = world.copy()
     origin.z += up
     for _ in range(16):
-        hit, place, _normal, _index, other, _matrix = scene.ray_cast(depsgraph, origin, (0, 0, -1))
+        hit, position, _normal, _index, other, _matrix = scene.ray_cast(depsgraph, origin, (0, 0, -1))
         if not hit:
             return floor
         if not _belongs(other, ob):
-            return float(place.z)
-        origin = place
+            return float(position.z)
+        origin = position
         origin.z -= 1e-4 * up
     return floor
 
 
 def _belongs(mesh: Any, ob: Any) -> bool:
-    """Whether a mesh is a part of the character."""
+    """Whether a mesh is part of the character: below it in the hierarchy, or deformed by it."""
     found = mesh.original if hasattr(mesh, "original") else mesh
     above = found
     while above is not None:
@@ -302,13 +312,13 @@ def _belongs(mesh: Any, ob: Any) -> bool:
     return any(m.type == "ARMATURE" and m.object == ob for m in found.modifiers)
 
 
-def colour(live: Live) -> None:
-    """Green: reached; yellow: missed by less than a centimetre; red: by more; grey: off."""
+def update_colors(live: LiveCharacter) -> None:
+    """Green: reached; yellow: missed by less than ``NEAR``; red: by more; grey: off."""
     assert live.solution is not None
     for target, error in zip(live.targets, live.solution.error.tolist(), strict=False):
         if not target.name:
             continue
-        colour = GREY if not target.use else GREEN if error < REACHED else YELLOW if error < NEAR else RED
-        if live.colors.get(target.name) != colour:
-            live.colors[target.name] = colour
-            bpy.data.objects[target.name].color = colour
+        color = GREY if not target.use else GREEN if error < REACHED else YELLOW if error < NEAR else RED
+        if live.colors.get(target.name) != color:
+            live.colors[target.name] = color
+            bpy.data.objects[target.name].color = color

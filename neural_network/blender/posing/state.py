@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Live IK knows of a character: what lies in the file, and what is worked out from it.
+"""The state of Live IK: what is stored in the .blend file, and what is computed from it.
 
-What must survive undo, redo, saving and loading lies in the file, on the collection that holds the targets: the character,
-the pose under Live IK, the pose to go back to. A :class:`Live` is only what is worked out from that, and can be made anew
-at any time. Nothing of Blender's own is kept between two calls; objects are looked up by name.
+Everything that must survive undo, redo, saving and loading is stored in the file, on the collection that holds the targets:
+the character, its pose without Live IK, and the pose that Cancel restores. A :class:`LiveCharacter` is computed from that
+and can be rebuilt at any time. No Blender object is kept between two calls; objects are looked up by name.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ import bpy
 import numpy as np
 from mathutils import Matrix, Quaternion
 
+from ...core import forward_kinematics as fk
+from ...core import quick_rotations as quick
 from ...core import rotations
-from ...ik import network
 from ...ik.network import Network
 from ...ik.novelty import Explanation
-from ...ik.single_pose import log_one, right_product
 from ...ik.solver import Goals, Session, Solution, Solver
 from ...motion.tasks import guess_task, task_value
-from ..host import memory, rig_checks
+from ..host import rig_checks
 from ..host.control_rigs import ControlRig
 from ..host.rig import Rig
 from ..host.runtime import CHANNELS
 
-STEPS = 12  # exact steps at most; near targets need two or three, and the rest is then not taken
-ROOT = "Hips"  # the role that the root's target has
+MAX_STEPS = 12  # solver steps; targets that are near need two or three, and the solver then stops
+ROOT = "Hips"  # the role of the root's target
+# Custom properties of the collection, stored in .blend files: never rename their values.
 BASE, BEFORE, BONES = "neural_ik_base", "neural_ik_before", "neural_ik_bones"
-SWITCHES = "neural_ik_switches"  # what led the limbs of a control rig
-FRAME = "neural_ik_frame"  # to which the base pose belongs
+SWITCHES = "neural_ik_switches"  # the IK/FK switches of a control rig before Live IK
+FRAME = "neural_ik_frame"  # the frame of the base pose
 
 
 @dataclass
 class Target:
-    """One target and its settings, read from the file when they change."""
+    """A target and its settings, read from the file whenever they change."""
 
     name: str
     kind: str
@@ -47,89 +48,94 @@ class Target:
     weight: float = 1.0
     turn_weight: float = 1.0
     pin: str = "NONE"
-    led: bool = False
-    """It is animated, parented or constrained: it leads, and is never placed."""
+    driven: bool = False
+    """It is animated, parented or constrained, so Live IK never moves it."""
 
 
 @dataclass
-class Live:
-    """One character under Live IK, worked out from its collection."""
+class LiveCharacter:
+    """One character under Live IK, computed from its collection."""
 
     collection: str
     rig: Rig
     solver: Solver
     session: Session
     base: dict[str, np.ndarray]
-    """All channels of all bones as they would be without Live IK."""
+    """The base pose: all channels of all bones as they would be without Live IK."""
     before: dict[str, np.ndarray]
-    """What Cancel writes back."""
+    """The channels that Cancel restores."""
     targets: list[Target] = field(default_factory=list)
-    """The effectors' in the solver's order, the root's, then the hints."""
+    """The effectors in the solver's order, then the root, then the hints."""
     base_rot: np.ndarray = field(default_factory=lambda: np.zeros(0))
     base_root: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    base_rows: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    """(E + 1, 7) places [m, rig space] and orientations of the effectors and the root in the base pose."""
+    base_transforms: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """(E + 1, 7) positions [m, rig space] and quaternions of the effectors and the root in the base pose."""
     rest: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    """(E + 1, 4) rest orientations of the same."""
-    unrest: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    """(E, 4, 4) quaternions (w, x, y, z), as rows, to those relative to the rest."""
-    plain: bool = False
-    """All bones hang on each other and turn by quaternions: a pose is written in one go."""
+    """(E + 1, 4) their rest orientations as quaternions (w, x, y, z)."""
+    rest_rotations: list[Quaternion] = field(default_factory=list)
+    """The same as ``rest``, as Blender's own type."""
+    relative_to_rest: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """(E, 4, 4) matrices that make an effector's quaternion, a row vector, relative to its rest."""
+    direct: bool = False
+    """The controlled bones are direct children of each other and use quaternions: a pose is written in one call."""
     weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """(E) position weights of the effectors."""
     turn_weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    rest_turns: list[Quaternion] = field(default_factory=list)
-    steps: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    """(J, 4, 4) rest matrix of each bone relative to its parent's."""
+    """(E) their rotation weights."""
     motion: tuple[float, float] = (0.0, 0.0)
     """Phase and task value of the base pose."""
-    seen: np.ndarray | None = None
-    """(T, 7) the targets at the last solve; None: take them as they are next time."""
+    solved_for: np.ndarray | None = None
+    """(T, 7) the targets [m, rig space] at the last solve; None forces the next update to solve."""
     placed: np.ndarray | None = None
-    """(T, 7) where Live IK itself put them, in the world."""
+    """(T, 7) where Live IK last saw or put the targets, in world space."""
     touched: dict[str, np.ndarray] = field(default_factory=dict)
-    """Where targets stood (7, in the world) that were switched on by being moved: back there, they are off again."""
+    """Targets that were switched on by being moved -> their previous transform (7), world space: moved back, they are off again."""
     dirty: bool = True
-    fresh: bool = False
-    """It was just made from the file: nothing is solved before something moves."""
-    written: dict[str, np.ndarray] | None = None
-    """The channels before a frame change."""
+    """The targets' settings must be read again."""
+    restored: bool = False
+    """It was just rebuilt from the file: nothing is solved until something moves."""
+    before_frame: dict[str, np.ndarray] | None = None
+    """The channels just before a frame change."""
     shown: np.ndarray | None = None
-    """(J, 4) quaternions of the pose that was solved last."""
+    """(J, 4) quaternions of the pose that is shown."""
     shown_root: np.ndarray | None = None
+    """(3) [m, rig space] the root's head in that pose."""
     shift: np.ndarray | None = None
-    """(E, 3) [m, rig space] by which a bake moves effectors that are on, so that standing feet do not slide."""
+    """(E, 3) [m, rig space] offsets that a bake adds to effectors that are on, so that planted feet do not slide."""
     goals: Goals | None = None
     solution: Solution | None = None
     seconds: deque[float] = field(default_factory=lambda: deque(maxlen=200))
-    """[s] reading, solving and writing, of the last updates."""
+    """[s] time of the last updates, for reading, solving and writing."""
     solves: int = 0
     problem: str = ""
+    """Why the last update failed; empty if it did not."""
     notes: list[str] = field(default_factory=list)
-    why: Explanation | None = None
-    why_for: Goals | None = None
+    explanation: Explanation | None = None
+    explained: Goals | None = None
+    """The goals that ``explanation`` belongs to."""
     colors: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     @cached_property
     def into_rig(self) -> Matrix:
-        """(4, 4) object space to rig space."""
+        """(4, 4) from object space to rig space."""
         return Matrix((self.rig.turn * self.rig.unit).tolist()).to_4x4()
 
     @cached_property
     def out_of_rig(self) -> Matrix:
-        """(4, 4) rig space to object space."""
+        """(4, 4) from rig space to object space."""
         return Matrix((self.rig.turn.T / self.rig.unit).tolist()).to_4x4()
 
     @property
     def latency(self) -> float:
-        """[s] median of the last updates; 0 before the first."""
+        """[s] median time of the last updates; 0 before the first."""
         return float(np.median(self.seconds)) if self.seconds else 0.0
 
 
-lives: dict[str, Live] = {}
-"""By the name of the collection."""
+characters: dict[str, LiveCharacter] = {}
+"""The characters under Live IK, by the name of their collection."""
 
 
-# ---- in the file
+# ---- stored in the file
 
 
 def collections() -> list[bpy.types.Collection]:
@@ -139,12 +145,12 @@ def collections() -> list[bpy.types.Collection]:
 
 
 def collection_of(ob: bpy.types.Object) -> bpy.types.Collection | None:
-    """The collection with the targets of ``ob``; None where it is not live."""
+    """The collection with the targets of ``ob``; None if it is not live."""
     return next((c for c in collections() if settings_of(c).armature == ob), None)
 
 
-def chosen(context: bpy.types.Context) -> bpy.types.Collection | None:
-    """The collection that is meant: that of the active target or character, or the only one there is."""
+def active_collection(context: bpy.types.Context) -> bpy.types.Collection | None:
+    """The collection of the active target or character, or the only one; None if there is none or it is ambiguous."""
     found = collections()
     active = context.active_object
     for collection in found:
@@ -154,12 +160,12 @@ def chosen(context: bpy.types.Context) -> bpy.types.Collection | None:
 
 
 def settings_of(collection: Any) -> Any:
-    """What the character that these targets belong to is set to."""
+    """The Live IK settings of the character that these targets belong to."""
     return collection.neural_ik_live
 
 
 def target_objects(collection: bpy.types.Collection) -> dict[tuple[str, str], bpy.types.Object]:
-    """(kind, role) -> object."""
+    """The targets in a collection: (kind, role) -> object."""
     found: dict[tuple[str, str], bpy.types.Object] = {}
     for ob in collection.objects:
         own: Any = ob
@@ -169,21 +175,9 @@ def target_objects(collection: bpy.types.Collection) -> dict[tuple[str, str], bp
     return found
 
 
-def weights() -> Network:
-    """The network in memory, loaded first where there is none yet. Raises ValueError or OSError."""
-    keep = memory.memory
-    if keep.network is None:
-        path, shipped = memory.weights_to_load()
-        if not path.exists():
-            raise ValueError("no weights: press Train, or Load Weights, first")
-        keep.network = network.load(path)
-        keep.network_from = "came with Neural IK" if shipped else path.name
-    return keep.network
-
-
-def changed(owner: bpy.types.ID) -> None:
-    """A setting changed on a target or a collection: solve at Blender's next update."""
-    for live in lives.values():
+def mark_changed(owner: bpy.types.ID) -> None:
+    """Solve at Blender's next update, because a setting of a target or a collection changed."""
+    for live in characters.values():
         collection = bpy.data.collections.get(live.collection)
         if collection is None or not (owner == collection or owner.name in collection.objects):
             continue
@@ -193,13 +187,13 @@ def changed(owner: bpy.types.ID) -> None:
             ob.update_tag(refresh={"OBJECT"})
 
 
-def store(collection: Any, key: str, channels: dict[str, np.ndarray]) -> None:
-    """Keep channels in the file."""
+def store_channels(collection: Any, key: str, channels: dict[str, np.ndarray]) -> None:
+    """Store channels in the file."""
     collection[key] = np.concatenate([channels[name] for name in CHANNELS]).astype(np.float64).tolist()
 
 
-def loaded(collection: Any, key: str) -> dict[str, np.ndarray]:
-    """Channels kept in the file, of as many bones as there were."""
+def stored_channels(collection: Any, key: str) -> dict[str, np.ndarray]:
+    """The channels stored in the file, for the bones that there were then."""
     flat = np.array(collection[key], np.float32)
     count = len(flat) // sum(CHANNELS.values())
     out, at = {}, 0
@@ -209,18 +203,18 @@ def loaded(collection: Any, key: str) -> dict[str, np.ndarray]:
     return out
 
 
-def load(collection: Any, key: str, rig: Rig) -> dict[str, np.ndarray]:
-    """Channels kept in the file. Raises ValueError where the rig has other bones now."""
-    channels = loaded(collection, key)
+def stored_channels_for(rig: Rig, collection: Any, key: str) -> dict[str, np.ndarray]:
+    """The channels stored in the file. Raises ValueError if ``rig`` has a different number of bones now."""
+    channels = stored_channels(collection, key)
     if len(channels["scale"]) != 3 * len(rig.bones):
-        raise ValueError("bones were added or deleted since Live IK began: Cancel, and start again")
+        raise ValueError("bones were added or deleted since Live IK was started: Cancel, then start it again")
     return channels
 
 
-# ---- worked out
+# ---- computed
 
 
-def worked_out(
+def build(
     name: str,
     ob: bpy.types.Object,
     rig: Rig,
@@ -228,44 +222,53 @@ def worked_out(
     base: dict[str, np.ndarray],
     before: dict[str, np.ndarray],
     own_limits: bool = False,
-) -> Live:
-    """Everything that solving needs, for a pose to build on and one to go back to."""
-    rig = rig_checks.limited(ob, rig, net, own_limits)
+) -> LiveCharacter:
+    """Compute what solving needs.
+
+    Args:
+        name: of the collection; empty for a character without targets in the scene.
+        ob: the armature object.
+        rig: its rig, in the network's order of bones.
+        net: the weights.
+        base: channels of the pose to start from.
+        before: channels of the pose to restore on Cancel.
+        own_limits: use the rig's own IK limits instead of those of the weights.
+    """
+    rig = rig_checks.with_limits(ob, rig, net, own_limits)
     solver = Solver(net, rig.skeleton)
-    live = Live(name, rig, solver, solver.session(), base, before)
+    live = LiveCharacter(name, rig, solver, solver.session(), base, before)
     skeleton = rig.skeleton
-    ends = [*skeleton.effectors, 0]
-    live.rest = rotations.quaternion_from_matrix(skeleton.rest_arm[ends, :3, :3])
-    live.rest_turns = [Quaternion(q) for q in live.rest.tolist()]
-    live.unrest = np.stack([right_product(q) for q in rotations.quaternion_conjugate(live.rest[:-1])])
-    live.plain = (
+    bones = [*skeleton.effectors, 0]
+    live.rest = rotations.quaternion_from_matrix(skeleton.rest_arm[bones, :3, :3])
+    live.rest_rotations = [Quaternion(q) for q in live.rest.tolist()]
+    live.relative_to_rest = np.stack([quick.right_product(q) for q in rotations.quaternion_conjugate(live.rest[:-1])])
+    live.direct = (
         not isinstance(rig, ControlRig) and rig.simple and all(rig.modes[b] == "QUATERNION" for b in rig.index.tolist())
     )
-    live.steps = skeleton.rest_arm.copy()
-    live.steps[1:] = np.linalg.inv(skeleton.rest_arm[skeleton.parents[1:]]) @ skeleton.rest_arm[1:]
     anchor(live, ob)
     return live
 
 
-def anchor(live: Live, ob: bpy.types.Object) -> None:
-    """Build on the base pose: the network then only changes it."""
-    anchor_at(live, ob, *rig_checks.pose_of(ob, live.rig, live.base))
+def anchor(live: LiveCharacter, ob: bpy.types.Object) -> None:
+    """Anchor the solver to the base pose: with unmoved targets it returns exactly that pose."""
+    anchor_to(live, ob, *rig_checks.pose_of(ob, live.rig, live.base))
 
 
-def anchor_at(live: Live, ob: bpy.types.Object, rot: np.ndarray, root: np.ndarray) -> None:
-    """Build on a pose: rot_local (J, 3), head of the Hips (3) [m, rig space]."""
+def anchor_to(live: LiveCharacter, ob: bpy.types.Object, rot: np.ndarray, root: np.ndarray) -> None:
+    """Anchor the solver to a pose: rot_local (J, 3) [rad], the root's head (3) [m, rig space]."""
     live.base_rot, live.base_root = rot, root
-    posed = pose_matrices(live, rotations.matrix_from_axis_angle(live.base_rot), live.base_root)
-    ends = [*live.rig.skeleton.effectors, 0]
-    live.base_rows = np.concatenate([posed[ends, :3, 3], rotations.quaternion_from_matrix(posed[ends, :3, :3])], axis=1)
+    bones = [*live.rig.skeleton.effectors, 0]
+    posed = fk.armature_matrices(live.rig.skeleton, rot, root)[bones]
+    live.base_transforms = np.concatenate([posed[:, :3, 3], rotations.quaternion_from_matrix(posed[:, :3, :3])], axis=1)
     live.motion = phase, task = motion(ob)
-    rows = live.base_rows
-    goals = Goals(rows[:-1, :3], live.base_root, live.base_rot[0], turned(live, rows[:-1, 3:]), phase=phase, task=task)
+    effectors = live.base_transforms[:-1]
+    turns = effector_rotations(live, effectors[:, 3:])
+    goals = Goals(effectors[:, :3], live.base_root, live.base_rot[0], turns, phase=phase, task=task)
     live.session.anchor(goals, live.base_rot)
 
 
 def motion(ob: bpy.types.Object) -> tuple[float, float]:
-    """Phase and task value as timeline and action tell them; a character without an action stands still at phase 0."""
+    """Phase and task value from the timeline and the action; without an action phase 0 of locomotion."""
     data = ob.animation_data
     action: Any = data.action if data is not None else None
     if action is None:
@@ -278,35 +281,23 @@ def motion(ob: bpy.types.Object) -> tuple[float, float]:
     return float(min(max(phase, 0.0), 1.0)), task_value(name)
 
 
-def pose_matrices(live: Live, turns: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """(J, 4, 4) [m, rig space] of rot_local as matrices (J, 3, 3): forward_kinematics.armature_matrices for one pose, sooner."""
-    own = np.zeros((len(turns), 4, 4))
-    own[:, :3, :3], own[:, 3, 3] = turns, 1
-    own = live.steps @ own
-    own[0, :3, 3] = root
-    for j, parent in enumerate(live.rig.skeleton.parents.tolist()):
-        if parent >= 0:
-            own[j] = own[parent] @ own[j]
-    return own
+def effector_rotations(live: LiveCharacter, quaternions: np.ndarray) -> np.ndarray:
+    """Rotations log(R R_rest^T) (E, 3) [rad] from the effectors' orientations R as quaternions (E, 4)."""
+    relative = np.matmul(quaternions[:, None, :], live.relative_to_rest)[:, 0]
+    return np.array([quick.axis_angle_of_one(*q) for q in relative.tolist()])
 
 
-def turned(live: Live, quaternions: np.ndarray) -> np.ndarray:
-    """log(R R_rest^T) (E, 3) [rad] of the effectors' orientations (E, 4)."""
-    away = np.matmul(quaternions[:, None, :], live.unrest)[:, 0]
-    return np.array([log_one(*q) for q in away.tolist()])
-
-
-def roles(live: Live) -> list[str]:
-    """The effectors by their roles."""
+def effector_roles(live: LiveCharacter) -> list[str]:
+    """The roles of the effectors, in the solver's order; bones without a role go by their name."""
     known = live.rig.roles
     return [known[e] if e < len(known) else live.rig.skeleton.names[e] for e in live.rig.skeleton.effectors]
 
 
-def explain(live: Live) -> Explanation | None:
-    """Why this pose; worked out once for each solve, when somebody asks."""
+def explain(live: LiveCharacter) -> Explanation | None:
+    """The nearest learned frame and how unusual the pose is; computed at most once per solve. None before the first solve."""
     if live.goals is None:
         return None
-    if live.why_for is not live.goals:
-        live.why = live.solver.explain(live.goals)
-        live.why_for = live.goals
-    return live.why
+    if live.explained is not live.goals:
+        live.explanation = live.solver.explain(live.goals)
+        live.explained = live.goals
+    return live.explanation

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finding, editing, mirroring, saving and loading the roles of an armature object, as the panel Roles does."""
+"""Finding, editing, mirroring, saving and loading the roles of an armature object."""
 
 from __future__ import annotations
 
@@ -18,58 +18,58 @@ from ...rigs import role_edits
 from ...rigs.roles import ROLE_NAMES, Roles, named_roles, read_table, save_roles
 from ..host import memory, rig
 
-FORBIDDEN = '/\\:*?"<>|'  # in the name of a preset: some system forbids them in a file's name
-_quiet = False  # while the extension itself writes, so that no write counts as an edit
+FORBIDDEN = '/\\:*?"<>|'  # characters that some operating system does not allow in file names
+_quiet = False  # True while the extension itself sets properties, which is not an edit by the user
 
 
 @dataclass(frozen=True)
-class Found:
-    """What Find Roles, a preset or a file said last: the reasons that the panel shows."""
+class FoundRoles:
+    """The last result of Find Roles, or the last preset or file loaded, with the reasons that the panel shows."""
 
     roles: dict[str, tuple[str, float, str]] = field(default_factory=dict)
-    """Role -> bone, confidence 0 to 1, and the reason in half a sentence."""
+    """Role -> bone, confidence from 0 to 1, and the reason as a phrase."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """Bone -> why it plays no role."""
+    """Bone -> why it has no role."""
     notes: tuple[str, ...] = ()
 
 
 def table(ob: bpy.types.Object) -> dict[str, str]:
-    """Role -> bone name of an object's roles; empty where they are left to be found."""
+    """Role -> bone name of an object; empty if its roles are found automatically."""
     return rig.given_roles(ob)
 
 
-def found(ob: bpy.types.Object) -> Found:
-    """What was understood last; empty where nothing was, or where the text in the file is damaged."""
+def found(ob: bpy.types.Object) -> FoundRoles:
+    """The last result; empty if there is none or its text in the file is damaged."""
     own: Any = ob.neural_ik_roles  # type: ignore[attr-defined]
     return _read_found(own.found)
 
 
 @lru_cache(maxsize=8)
-def _read_found(text: str) -> Found:
+def _read_found(text: str) -> FoundRoles:
     try:
         data = json.loads(text) if text else {}
         roles = {str(r): (str(b), float(c), str(w)) for r, (b, c, w) in data.get("roles", {}).items()}
         left_out = {str(bone): str(why) for bone, why in data.get("left_out", {}).items()}
-        return Found(roles, left_out, tuple(map(str, data.get("notes", ()))))
+        return FoundRoles(roles, left_out, tuple(map(str, data.get("notes", ()))))
     except (ValueError, TypeError, AttributeError, RecursionError):
-        return Found()
+        return FoundRoles()
 
 
 def explain(ob: bpy.types.Object, role: str) -> tuple[float | None, str]:
-    """Confidence and reason of a role's bone; no confidence for one chosen by hand, no words for none."""
+    """Confidence and reason for a role's bone. A bone set by hand has no confidence, an empty role no reason."""
     bone = table(ob).get(role, "")
     known = found(ob).roles.get(role)
     if known is not None and known[0] == bone:
         return known[1], known[2]
-    return None, "chosen by hand" if bone else ""
+    return None, "set by hand" if bone else ""
 
 
 def left_out(ob: bpy.types.Object) -> dict[str, list[str]]:
-    """Reason -> the bones that play no role for it; the commonest reasons last."""
+    """Reason -> the bones that have no role for this reason; reasons with few bones come first."""
     used = set(table(ob).values())
     known = found(ob)
     by_bone = {bone: why for bone, why in known.left_out.items() if bone not in used}
-    by_bone.update({bone: "its role was taken away by hand" for bone, _, _ in known.roles.values() if bone not in used})
+    by_bone.update({bone: "its role was removed by hand" for bone, _, _ in known.roles.values() if bone not in used})
     groups: dict[str, list[str]] = {}
     for bone, why in by_bone.items():
         groups.setdefault(why, []).append(bone)
@@ -77,7 +77,7 @@ def left_out(ob: bpy.types.Object) -> dict[str, list[str]]:
 
 
 def problems(ob: bpy.types.Object) -> dict[str, str]:
-    """Role -> what is wrong with its bone, in words."""
+    """Role -> what is wrong with its bone."""
     given = table(ob)
     if not given or ob.pose is None:
         return {}
@@ -88,15 +88,17 @@ def problems(ob: bpy.types.Object) -> dict[str, str]:
 
 
 def require_roles(context: bpy.types.Context) -> bpy.types.Object:
-    """The armature object that is meant, where its roles can be edited; else ValueError says why not."""
+    """The active armature object. Raises ValueError if there is none or its roles cannot be edited."""
     ob = rig.find(context)
     if ob.library is not None:
-        raise ValueError(f"{ob.name} is linked from a library: make a library override first (Object > Relations)")
+        raise ValueError(
+            f"{ob.name} is linked from a library: make a library override first (Object > Library Override > Make)"
+        )
     return ob
 
 
-def find(ob: bpy.types.Object) -> Found:
-    """Understand the skeleton and keep what was understood. Raises ValueError, in words, where there is none to read."""
+def find(ob: bpy.types.Object) -> FoundRoles:
+    """Find the roles of an armature and store them. Raises ValueError if it has no bones or is in Edit Mode."""
     if ob.mode == "EDIT":
         raise ValueError(f"{ob.name} is in Edit Mode: leave it first (Tab)")
     if ob.pose is None:
@@ -110,27 +112,30 @@ def find(ob: bpy.types.Object) -> Found:
         why = dict.fromkeys(ROLE_NAMES, "named as on the built-in rig")
     skipped = roles.skipped or {n: "no role needs it" for j, n in enumerate(names) if j not in roles.bones.values()}
     known = {r: (names[j], roles.confidence.get(r, 0.0), why[r]) for r, j in roles.bones.items() if j is not None}
-    result = Found(known, skipped, roles.notes)
+    result = FoundRoles(known, skipped, roles.notes)
     _write(ob, {role: bone for role, (bone, _, _) in known.items()}, result)
     return result
 
 
 def clear(ob: bpy.types.Object) -> None:
-    """Leave the roles to be found again."""
-    _write(ob, {}, Found())
+    """Clear the roles, so that they are found automatically."""
+    _write(ob, {}, FoundRoles())
 
 
 def edit(ob: bpy.types.Object, role: str, bone: str) -> None:
-    """Give a role to a bone, or to none; the other side follows where Mirror is on. Raises ValueError for what is not there."""
+    """Assign a role to a bone, or to none if ``bone`` is empty; with Mirror on, the other side too.
+
+    Raises ValueError for an unknown role or bone.
+    """
     if role not in ROLE_NAMES:
-        raise ValueError(f"no role is called {role!r}; there are {', '.join(ROLE_NAMES)}")
+        raise ValueError(f"unknown role {role!r}; the roles are {', '.join(ROLE_NAMES)}")
     if bone and (ob.pose is None or bone not in ob.pose.bones):
         raise ValueError(f"{ob.name} has no bone {bone!r}")
     setattr(ob.neural_ik_roles, role, bone)  # type: ignore[attr-defined]
 
 
-def settle(ob: bpy.types.Object, role: str) -> None:
-    """After an edit of ``role``: let the other side follow, and have it shown."""
+def after_edit(ob: bpy.types.Object, role: str) -> None:
+    """Mirror an edit of ``role`` if Mirror is on, and redraw."""
     view: Any = bpy.context.window_manager.neural_ik_roles_view
     if _quiet:
         return
@@ -140,9 +145,9 @@ def settle(ob: bpy.types.Object, role: str) -> None:
 
 
 def mirror(ob: bpy.types.Object, role: str) -> str | None:
-    """Give the other side's role the bone that mirrors this one's, or none where this one has none.
+    """Assign the mirrored role to the mirrored bone, or to none if this role has no bone.
 
-    Returns that bone; None where no bone mirrors it: the other side then stays as it is.
+    Returns that bone; None, with nothing changed, if this role's bone has no mirrored counterpart.
     """
     own: Any = ob.neural_ik_roles  # type: ignore[attr-defined]
     bone = getattr(own, role)
@@ -161,21 +166,21 @@ def mirror(ob: bpy.types.Object, role: str) -> str | None:
 
 
 def mirror_side(ob: bpy.types.Object, side: str) -> list[str]:
-    """Let the other side follow ``side`` ("Left" or "Right") in every role; returns the roles whose bone nothing mirrors."""
+    """Mirror all roles of ``side`` ("Left" or "Right") to the other side; returns those whose bone has no counterpart."""
     return [role for role in ROLE_NAMES if role_edits.side_of(role) == side and mirror(ob, role) is None]
 
 
 def is_visible(pb: bpy.types.PoseBone) -> bool:
-    """Whether a bone is neither hidden itself nor in hidden collections only."""
+    """Whether a bone is shown: not hidden itself, and in at least one visible collection if it is in any."""
     collections = pb.bone.collections
-    if pb.bone.hide or getattr(pb, "hide", False):  # pose bones are hidden themselves since Blender 5
+    if pb.bone.hide or getattr(pb, "hide", False):  # since Blender 5 pose bones have a hide of their own
         return False
     solo = pb.id_data.data.collections.is_solo_active
     return not collections or any(c.is_solo if solo else c.is_visible_effectively for c in collections)
 
 
 def redraw() -> None:
-    """Have the 3D views and their panels drawn anew."""
+    """Redraw the 3D Viewports and their sidebars."""
     for window in bpy.context.window_manager.windows:
         for area in window.screen.areas:
             if area.type == "VIEW_3D":
@@ -192,7 +197,7 @@ def _quietly() -> Iterator[None]:
         _quiet = before
 
 
-def _write(ob: bpy.types.Object, bones: Mapping[str, str], known: Found) -> None:
+def _write(ob: bpy.types.Object, bones: Mapping[str, str], known: FoundRoles) -> None:
     own: Any = ob.neural_ik_roles  # type: ignore[attr-defined]
     text = {"roles": known.roles, "left_out": known.left_out, "notes": known.notes}
     with _quietly():
@@ -206,36 +211,36 @@ def _write(ob: bpy.types.Object, bones: Mapping[str, str], known: Found) -> None
 
 
 def save(ob: bpy.types.Object, path: Path) -> None:
-    """Write the roles as the terminal's ``--roles FILE`` reads them. ValueError where there are none or they make no sense."""
+    """Write the roles to a file for the terminal's ``--roles FILE``. Raises ValueError if there are none or they conflict."""
     given = table(ob)
     if not given:
-        raise ValueError(f"{ob.name} has no roles yet: press Find Roles, or choose bones")
+        raise ValueError(f"{ob.name} has no roles yet: press Find Roles or choose bones")
     names = [pb.name for pb in ob.pose.bones]
     save_roles(path, named_roles(given, names, f"the roles of {ob.name}"), names)
 
 
 def load(ob: bpy.types.Object, path: Path) -> Roles:
-    """Take the roles of a file, all or none. ValueError, in words, for a file or a bone that is not as it should be."""
+    """Load the roles from a file. Raises ValueError, with nothing changed, for a damaged file and for missing bones."""
     if ob.mode == "EDIT" or ob.pose is None:
         raise ValueError(f"{ob.name} is in Edit Mode: leave it first (Tab)")
     names = [pb.name for pb in ob.pose.bones]
     given = read_table(path)
     roles = named_roles(given, names, path.name)
     if not given:
-        raise ValueError(f"{path.name}: it gives no bone to any role")
+        raise ValueError(f"{path.name} assigns no bone to any role")
     used = set(given.values())
-    known = {role: (bone, 1.0, f"as {path.name} says") for role, bone in given.items()}
-    _write(ob, given, Found(known, {n: f"{path.name} gives it no role" for n in names if n not in used}))
+    known = {role: (bone, 1.0, f"from {path.name}") for role, bone in given.items()}
+    _write(ob, given, FoundRoles(known, {n: f"no role in {path.name}" for n in names if n not in used}))
     return roles
 
 
 def presets_folder() -> Path:
-    """Where presets are kept."""
+    """The folder that presets are saved in."""
     return memory.folder() / "roles"
 
 
 def presets() -> list[Path]:
-    """The presets there are, by name."""
+    """The files of all presets, sorted by name."""
     try:
         return sorted(presets_folder().glob("*.json"), key=lambda path: path.stem.lower())
     except OSError:
@@ -243,10 +248,10 @@ def presets() -> list[Path]:
 
 
 def preset_path(name: str) -> Path:
-    """The file of a preset; ValueError, in words, for a name that cannot be one."""
+    """The file of a preset. Raises ValueError for an invalid name."""
     name = name.strip()
     if not name:
         raise ValueError("a preset needs a name")
     if name.startswith(".") or any(c in FORBIDDEN or ord(c) < 32 for c in name):
-        raise ValueError(f"a preset cannot be called {name!r}: leave out a dot in front and {' '.join(FORBIDDEN)}")
+        raise ValueError(f"invalid preset name {name!r}: it may not start with a dot or contain {' '.join(FORBIDDEN)}")
     return presets_folder() / f"{name}.json"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The buttons of the panel Roles."""
+"""The operators of the Roles panel."""
 
 from __future__ import annotations
 
@@ -15,64 +15,64 @@ from ..host import jobs, rig
 from ..host.buttons import no_character
 from . import editing, overlay
 
-REACH = 24  # [pixels] how far from a bone a click may be
+REACH = 24  # [pixels]: how far from a bone a click may be
 
 
 class _Edit(bpy.types.Operator if TYPE_CHECKING else object):
-    """An operator that edits the character's roles: what cannot be is reported in words and changes nothing."""
+    """An operator that edits the active character's roles; errors are reported and change nothing."""
 
     @classmethod
     def poll(cls, context: bpy.types.Context) -> bool:
-        """There is a character, and nothing else is at work."""
+        """Only if there is a character and no job is running."""
         reason = f"{jobs.busy()} is running: wait, or press Esc" if jobs.busy() else no_character(context)
         if reason:
             cls.poll_message_set(reason[0].upper() + reason[1:] + ".")
         return not reason
 
     def execute(self, context: bpy.types.Context) -> set[str]:
-        """Edit, and say what came of it."""
+        """Edit the roles and report the result."""
         try:
             ob = editing.require_roles(context)
-            kind, words = self.edit(context, ob)
+            kind, message = self.edit(context, ob)
         except (ValueError, OSError) as error:
             self.report({"ERROR"}, str(error))
             return {"CANCELLED"}
-        self.report({kind}, words)
+        self.report({kind}, message)
         return {"FINISHED"}
 
     def edit(self, context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, str]:
-        """The edit itself; returns the kind of report and its sentence. Raises ValueError or OSError in words."""
+        """Edit the roles; returns the type of report and its message. Raises ValueError or OSError."""
         raise NotImplementedError
 
 
 class NEURAL_IK_OT_roles_find(_Edit, bpy.types.Operator):
-    """Find out which bone plays which role, by structure and names; what was chosen by hand is found anew too"""
+    """Find the bone of each role by structure and names. Roles set by hand are replaced"""
 
     bl_idname = "neural_ik.roles_find"
     bl_label = "Find Roles"
     bl_options = {"REGISTER", "UNDO"}
 
     def edit(self, context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, str]:
-        """Find."""
+        """Find the roles."""
         found = editing.find(ob)
         notes = "".join(f". {note[0].upper()}{note[1:]}" for note in found.notes)
         if not found.roles:
-            words = "no person's roles were found: choose bones here if it is one, else see the panel Effectors"
-            return "WARNING", f"{ob.name}: {words}{notes}"
-        return "INFO", f"{len(found.roles)} of {len(ROLE_NAMES)} roles of {ob.name} are played{notes}"
+            message = "this does not look like a human: choose bones here if it is one, else use the Effectors panel"
+            return "WARNING", f"{ob.name}: {message}{notes}"
+        return "INFO", f"Found {len(found.roles)} of {len(ROLE_NAMES)} roles of {ob.name}{notes}"
 
 
 class NEURAL_IK_OT_roles_clear(_Edit, bpy.types.Operator):
-    """Forget the roles of this character: they are then found anew whenever they are needed"""
+    """Clear the roles of this character, so that they are found automatically when needed"""
 
     bl_idname = "neural_ik.roles_clear"
     bl_label = "Clear Roles"
     bl_options = {"REGISTER", "UNDO"}
 
     def edit(self, context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, str]:
-        """Forget."""
+        """Clear the roles."""
         editing.clear(ob)
-        return "INFO", f"The roles of {ob.name} are found by themselves again"
+        return "INFO", f"The roles of {ob.name} are now found automatically"
 
 
 class _OneRole(_Edit if TYPE_CHECKING else object):
@@ -82,36 +82,36 @@ class _OneRole(_Edit if TYPE_CHECKING else object):
 
 
 class NEURAL_IK_OT_roles_from_active(_OneRole, _Edit, bpy.types.Operator):
-    """Give this role to the active bone"""
+    """Assign this role to the active bone"""
 
     bl_idname = "neural_ik.roles_from_active"
-    bl_label = "Use the Active Bone"
+    bl_label = "Use Active Bone"
     bl_options = {"REGISTER", "UNDO"}
 
     def edit(self, context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, str]:
-        """Take it."""
+        """Assign it."""
         bone = ob.data.bones.active
         if bone is None:
-            raise ValueError(f"no bone of {ob.name} is active: click one in Pose Mode first")
+            raise ValueError(f"{ob.name} has no active bone: click one in Pose Mode first")
         editing.edit(ob, self.role, bone.name)
-        return "INFO", _said(ob, self.role)
+        return "INFO", _assigned(ob, self.role)
 
 
 class NEURAL_IK_OT_roles_pick(_OneRole, _Edit, bpy.types.Operator):
-    """Click the bone that plays this role, in any 3D view; Esc or the right button ends it"""
+    """Click a bone in a 3D Viewport to assign this role to it. Esc or right-click cancels"""
 
     bl_idname = "neural_ik.roles_pick"
-    bl_label = "Pick a Bone"
+    bl_label = "Pick Bone"
     bl_options = {"REGISTER", "UNDO"}
 
-    bone: StringProperty(name="Bone", description="The bone that is taken, without a click", options={"SKIP_SAVE"})
+    bone: StringProperty(name="Bone", description="Assign the role to this bone without a click", options={"SKIP_SAVE"})
 
     def edit(self, context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, str]:
-        """Take the bone."""
+        """Assign the bone."""
         if not self.bone:
-            raise ValueError("no bone was given, and without a window none can be clicked")
+            raise ValueError("no bone was given; in background mode there is no window to click in")
         editing.edit(ob, self.role, self.bone)
-        return "INFO", _said(ob, self.role)
+        return "INFO", _assigned(ob, self.role)
 
     def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> Any:
         """Wait for a click."""
@@ -122,14 +122,14 @@ class NEURAL_IK_OT_roles_pick(_OneRole, _Edit, bpy.types.Operator):
         except ValueError as error:
             self.report({"ERROR"}, str(error))
             return {"CANCELLED"}
-        self.meant = ob.name
+        self.character = ob.name
         context.window.cursor_modal_set("EYEDROPPER")
         context.window_manager.modal_handler_add(self)
-        self._say(context, "")
+        self._show(context, "")
         return {"RUNNING_MODAL"}
 
     def modal(self, context: bpy.types.Context, event: bpy.types.Event) -> Any:
-        """One event: the bone under the pointer is named, a click takes it, the view may be turned meanwhile."""
+        """Name the bone under the pointer, and take it on a click; the view can be navigated meanwhile."""
         if event.type in ("ESC", "RIGHTMOUSE") and event.value == "PRESS":
             self._end(context)
             return {"CANCELLED"}
@@ -137,46 +137,46 @@ class NEURAL_IK_OT_roles_pick(_OneRole, _Edit, bpy.types.Operator):
             ob = editing.require_roles(context)
         except ValueError:
             ob = None
-        if ob is None or ob.name != self.meant:  # undone, deleted, or another one is active
+        if ob is None or ob.name != self.character:  # undone, deleted, or no longer active
             self._end(context)
             return {"CANCELLED"}
         if event.type == "MOUSEMOVE":
-            self._say(context, bone_under(context, ob, event.mouse_x, event.mouse_y))
+            self._show(context, bone_under(context, ob, event.mouse_x, event.mouse_y))
         if event.type == "LEFTMOUSE" and event.value == "PRESS":
             self.bone = bone_under(context, ob, event.mouse_x, event.mouse_y)
             if not self.bone:
-                self.report({"WARNING"}, f"no bone of {ob.name} is there; click one, or press Esc")
+                self.report({"WARNING"}, f"no bone of {ob.name} here: click one, or press Esc")
                 return {"RUNNING_MODAL"}
             self._end(context)
             return self.execute(context)
-        turning = event.type in ("MIDDLEMOUSE", "WHEELUPMOUSE", "WHEELDOWNMOUSE") or event.type.startswith(
+        navigating = event.type in ("MIDDLEMOUSE", "WHEELUPMOUSE", "WHEELDOWNMOUSE") or event.type.startswith(
             ("NUMPAD", "TRACKPAD", "NDOF")
         )
-        return {"PASS_THROUGH"} if turning else {"RUNNING_MODAL"}
+        return {"PASS_THROUGH"} if navigating else {"RUNNING_MODAL"}
 
     def cancel(self, context: bpy.types.Context) -> None:
         """Blender drops the operator."""
         self._end(context)
 
-    def _say(self, context: bpy.types.Context, bone: str) -> None:
-        where = f"{bone}: click to make it the {self.role}" if bone else f"Click the bone that is the {self.role}"
-        context.workspace.status_text_set(f"{where}   Esc: leave it")
-        overlay.point(bone)
+    def _show(self, context: bpy.types.Context, bone: str) -> None:
+        hint = f"{self.role}: click to use {bone}" if bone else f"{self.role}: click a bone"
+        context.workspace.status_text_set(f"{hint}   Esc: cancel")
+        overlay.highlight(bone)
 
     def _end(self, context: bpy.types.Context) -> None:
         context.window.cursor_modal_restore()
         context.workspace.status_text_set(None)
-        overlay.point("")
+        overlay.highlight("")
 
 
-def _said(ob: bpy.types.Object, role: str) -> str:
-    given = editing.table(ob)
-    wrong = editing.problems(ob).get(role)
-    return f"{role} is {given[role]}" + (f"; but {wrong}" if wrong else "")
+def _assigned(ob: bpy.types.Object, role: str) -> str:
+    """The report after an assignment, with the problem it causes, if any."""
+    problem = editing.problems(ob).get(role)
+    return f"{role} is {editing.table(ob)[role]}" + (f", but {problem}" if problem else "")
 
 
 def bone_under(context: bpy.types.Context, ob: bpy.types.Object, x: int, y: int) -> str:
-    """The bone of ``ob`` drawn nearest to a place (x, y) of the window [pixels], in whichever 3D view that is; else nothing."""
+    """The bone of ``ob`` nearest to (x, y) [pixels of the window] in the 3D Viewport there; empty if there is none near."""
     for area in context.window.screen.areas:
         if area.type != "VIEW_3D":
             continue
@@ -196,9 +196,9 @@ def bone_under(context: bpy.types.Context, ob: bpy.types.Object, x: int, y: int)
 
 
 def nearest_bone(ob: bpy.types.Object, perspective: np.ndarray, region: Any, x: float, y: float) -> str:
-    """The visible bone whose line from head to tail is drawn within REACH of (x, y) [pixels of the region]; else nothing.
+    """The visible bone nearest to (x, y) [pixels of the region], measured to its line from head to tail; empty beyond REACH.
 
-    Of bones equally near, within a few pixels, the one in front. ``perspective`` (4, 4) is the view's.
+    Of bones that are equally near, within a few pixels, the one in front. ``perspective`` (4, 4) is the view's matrix.
     """
     bones = [pb for pb in ob.pose.bones if editing.is_visible(pb)]
     if not bones:
@@ -210,7 +210,7 @@ def nearest_bone(ob: bpy.types.Object, perspective: np.ndarray, region: Any, x: 
     start, line = flat[:, 0], flat[:, 1] - flat[:, 0]
     point = np.array([x, y], float)
     share = np.sum((point - start) * line, axis=1) / np.maximum(np.sum(line * line, axis=1), 1e-9)
-    share = np.clip(share, 0.05, 0.95)  # where one bone ends and the next begins, both are asked fairly
+    share = np.clip(share, 0.05, 0.95)  # not at a shared joint, so that neither of its bones has an advantage
     away = np.linalg.norm(start + share[:, None] * line - point, axis=1)
     away = np.where((deep > 1e-6).all(axis=1), away, np.inf)
     if away.min() > REACH:
@@ -221,28 +221,28 @@ def nearest_bone(ob: bpy.types.Object, perspective: np.ndarray, region: Any, x: 
 
 
 class NEURAL_IK_OT_roles_problem(_OneRole, bpy.types.Operator):
-    """Something is wrong with this role"""
+    """Show what is wrong with this role"""
 
     bl_idname = "neural_ik.roles_problem"
-    bl_label = "What Is Wrong"
+    bl_label = "Role Problem"
     bl_options = {"INTERNAL"}
 
     @classmethod
     def description(cls, context: bpy.types.Context, properties: Any) -> str:
-        """The tooltip: what is wrong."""
+        """The problem, as the tooltip."""
         try:
             return editing.problems(rig.find(context)).get(properties.role, "Nothing is wrong")
         except ValueError as error:
             return str(error)
 
     def execute(self, context: bpy.types.Context) -> set[str]:
-        """Say it."""
+        """Report it."""
         self.report({"WARNING"}, f"{self.role}: {self.description(context, self)}")
         return {"FINISHED"}
 
 
 class NEURAL_IK_OT_roles_mirror(_Edit, bpy.types.Operator):
-    """Give the other side the bones that mirror this side's, in every role"""
+    """Mirror the roles of one side to the other"""
 
     bl_idname = "neural_ik.roles_mirror"
     bl_label = "Mirror Roles"
@@ -250,33 +250,36 @@ class NEURAL_IK_OT_roles_mirror(_Edit, bpy.types.Operator):
 
     side: EnumProperty(
         name="From",
-        items=[("Left", "Left to Right", "The left side stays"), ("Right", "Right to Left", "The right side stays")],
+        items=[
+            ("Left", "Left to Right", "Mirror the left side to the right"),
+            ("Right", "Right to Left", "Mirror the right side to the left"),
+        ],
     )
 
     def edit(self, context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, str]:
-        """Mirror."""
+        """Mirror them."""
         lost = editing.mirror_side(ob, self.side)
         if lost:
-            return "WARNING", f"Mirrored, but nothing mirrors the bones of {', '.join(lost)}"
-        return "INFO", f"The {self.side.lower()} side was mirrored"
+            return "WARNING", f"Mirrored, except for bones without a counterpart: {', '.join(lost)}"
+        return "INFO", f"Mirrored the {self.side.lower()} side"
 
 
 class _File(_Edit if TYPE_CHECKING else object):
-    """An operator on a JSON file, which is asked for where it is not given."""
+    """An operator on a JSON file, which opens the file browser if no file is given."""
 
-    suggested = ""  # name of the file that the file browser begins with
+    suggested = ""  # initial file name in the file browser
 
     filepath: StringProperty(name="File", subtype="FILE_PATH", options={"SKIP_SAVE"})
     filter_glob: StringProperty(default="*.json", options={"HIDDEN"})
 
     def path(self) -> Path:
-        """The file that is meant."""
+        """The chosen file."""
         if not self.filepath:
             raise ValueError("no file was given")
         return Path(bpy.path.abspath(self.filepath))
 
     def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> Any:
-        """Ask for the file."""
+        """Open the file browser."""
         if self.filepath or bpy.app.background:
             return self.execute(context)
         self.filepath = self.suggested
@@ -285,21 +288,21 @@ class _File(_Edit if TYPE_CHECKING else object):
 
 
 class NEURAL_IK_OT_roles_import(_File, _Edit, bpy.types.Operator):
-    """Take the roles of a JSON file, as the terminal's --roles FILE does"""
+    """Load roles from a JSON file, such as one for the terminal's --roles option"""
 
     bl_idname = "neural_ik.roles_import"
     bl_label = "Import Roles"
     bl_options = {"REGISTER", "UNDO"}
 
     def edit(self, context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, str]:
-        """Read."""
+        """Load them."""
         roles = editing.load(ob, self.path())
         count = sum(bone is not None for bone in roles.bones.values())
-        return "INFO", f"{count} roles of {ob.name} are as {self.path().name} says"
+        return "INFO", f"Loaded {count} roles of {ob.name} from {self.path().name}"
 
 
 class NEURAL_IK_OT_roles_export(_File, _Edit, bpy.types.Operator):
-    """Write the roles to a JSON file, for other characters with these bones and for the terminal's --roles FILE"""
+    """Save the roles to a JSON file, for other characters with these bones and for the terminal's --roles option"""
 
     bl_idname = "neural_ik.roles_export"
     bl_label = "Export Roles"
@@ -307,39 +310,39 @@ class NEURAL_IK_OT_roles_export(_File, _Edit, bpy.types.Operator):
     suggested = "roles.json"
 
     def edit(self, context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, str]:
-        """Write."""
+        """Save them."""
         path = self.path()
         path = path if path.suffix else path.with_suffix(".json")
         editing.save(ob, path)
-        return "INFO", f"The roles of {ob.name} are in {path}"
+        return "INFO", f"Saved the roles of {ob.name} to {path}"
 
 
 class NEURAL_IK_OT_roles_save_preset(_Edit, bpy.types.Operator):
-    """Keep these roles under a name, for other characters with these bones"""
+    """Save these roles as a preset, for other characters with these bones"""
 
     bl_idname = "neural_ik.roles_save_preset"
     bl_label = "Save Preset"
     bl_options = {"REGISTER"}
 
-    preset: StringProperty(name="Name", description="A preset of this name is replaced")
+    preset: StringProperty(name="Name", description="Name of the preset. One with this name is replaced")
 
     def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> Any:
-        """Ask for the name."""
+        """Open a dialog for the name."""
         if bpy.app.background:
             return self.execute(context)
         self.preset = self.preset or rig.find(context).name
         return context.window_manager.invoke_props_dialog(self)
 
     def edit(self, context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, str]:
-        """Write."""
+        """Save it."""
         path = editing.preset_path(self.preset)
         path.parent.mkdir(parents=True, exist_ok=True)
         editing.save(ob, path)
-        return "INFO", f"Preset {path.stem}: {path}"
+        return "INFO", f"Saved the preset {path.stem} to {path}"
 
 
 class NEURAL_IK_OT_roles_load_preset(_Edit, bpy.types.Operator):
-    """Give this character the roles of a preset"""
+    """Load the roles of a preset"""
 
     bl_idname = "neural_ik.roles_load_preset"
     bl_label = "Load Preset"
@@ -348,14 +351,14 @@ class NEURAL_IK_OT_roles_load_preset(_Edit, bpy.types.Operator):
     preset: StringProperty(name="Name", options={"SKIP_SAVE"})
 
     def edit(self, context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, str]:
-        """Read."""
+        """Load them."""
         path = _known_preset(self.preset)
         editing.load(ob, path)
-        return "INFO", f"The roles of {ob.name} are those of {path.stem}"
+        return "INFO", f"Loaded the roles of {ob.name} from {path.stem}"
 
 
 class NEURAL_IK_OT_roles_delete_preset(_Edit, bpy.types.Operator):
-    """Delete a preset from the disk"""
+    """Delete a preset"""
 
     bl_idname = "neural_ik.roles_delete_preset"
     bl_label = "Delete Preset"
@@ -364,23 +367,23 @@ class NEURAL_IK_OT_roles_delete_preset(_Edit, bpy.types.Operator):
     preset: StringProperty(name="Name", options={"SKIP_SAVE"})
 
     def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> Any:
-        """Ask first."""
+        """Ask for confirmation."""
         if bpy.app.background:
             return self.execute(context)
         return context.window_manager.invoke_confirm(self, event)
 
     def edit(self, context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, str]:
-        """Delete."""
+        """Delete it."""
         path = _known_preset(self.preset)
         path.unlink(missing_ok=True)
-        return "INFO", f"The preset {path.stem} is deleted"
+        return "INFO", f"Deleted the preset {path.stem}"
 
 
 def _known_preset(name: str) -> Path:
     path = editing.preset_path(name)
     if not path.exists():
-        known = ", ".join(p.stem for p in editing.presets()) or "none yet"
-        raise ValueError(f"no preset is called {name!r}; there are: {known}")
+        known = ", ".join(p.stem for p in editing.presets()) or "none"
+        raise ValueError(f"there is no preset {name!r}; existing presets: {known}")
     return path
 
 
@@ -400,12 +403,12 @@ _classes = (
 
 
 def register() -> None:
-    """Register the buttons."""
+    """Register the operators."""
     for cls in _classes:
         bpy.utils.register_class(cls)
 
 
 def unregister() -> None:
-    """Take them out."""
+    """Unregister them."""
     for cls in reversed(_classes):
         bpy.utils.unregister_class(cls)

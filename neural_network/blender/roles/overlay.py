@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bones coloured in the 3D views by what was understood of them. It is drawn over the scene; nothing in the file changes.
+"""An overlay in the 3D Viewports that colors bones by their roles. Nothing in the file changes.
 
-The colours are those of the theme's collection colours, so that the squares in the panel are the same.
+The colors are the theme's collection colors, so that they match the icons in the panel.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ..host import rig
 from . import editing
 
 GROUPS = ("Hands", "Trunk", "Right Arm", "Left Arm", "Right Leg", "Head", "Feet", "Left Leg")
-"""By the theme's collection colours 1 to 8: red, orange, yellow, green, blue, violet, pink, brown."""
+"""In the order of the theme's collection colors 1 to 8, by default red, orange, yellow, green, blue, violet, pink, brown."""
 
 _GREY = (0.5, 0.5, 0.5, 0.16)
-_LIGHT = np.array([0.4, -0.5, 0.77])  # unit vector towards the light, world space
-_WIDEST = 0.1  # of a bone's length: half the thickness
-_RING = 0.12  # of a bone's length: where it is thickest
+_LIGHT = np.array([0.4, -0.5, 0.77])  # unit vector toward the light, world space
+_WIDEST = 0.1  # half the thickness of a bone, in bone lengths
+_RING = 0.12  # distance from the head to the thickest point, in bone lengths
 _WHITE = (1.0, 1.0, 1.0, 0.9)
 _handles: list[Any] = []
 _on = False
-_pointed = ""  # the bone that the eyedropper is over
+_highlighted = ""  # the bone under the eyedropper
 
 
 def group(role: str) -> int:
-    """The place of a role's group in GROUPS."""
+    """The index of a role's group in GROUPS."""
     part = part_of(role)
     if part in ("Hand",):
         return 0
@@ -45,31 +45,31 @@ def group(role: str) -> int:
 
 
 def icon(role: str) -> Any:
-    """The coloured square of a role's group."""
+    """The icon in the color of a role's group."""
     return f"COLLECTION_COLOR_{group(role) + 1:02}"
 
 
 def is_on(_: Any = None) -> bool:
-    """Whether it is switched on."""
+    """Whether the overlay is on."""
     return _on
 
 
 def switch(_: Any, on: bool) -> None:
-    """Switch it on or off. Without a window nothing is drawn."""
+    """Switch the overlay on or off. Nothing is drawn in background mode."""
     global _on
     _on = bool(on)
-    _watch(_on or bool(_pointed))
+    _set_drawing(_on or bool(_highlighted))
 
 
-def point(bone: str) -> None:
-    """Draw a bone of the character in white, whether the overlay is on or not; none for an empty name."""
-    global _pointed
-    if bone != _pointed:
-        _pointed = bone
-        _watch(_on or bool(_pointed))
+def highlight(bone: str) -> None:
+    """Draw a bone in white, whether the overlay is on or not; an empty name removes the highlight."""
+    global _highlighted
+    if bone != _highlighted:
+        _highlighted = bone
+        _set_drawing(_on or bool(_highlighted))
 
 
-def _watch(drawing: bool) -> None:
+def _set_drawing(drawing: bool) -> None:
     for handle in _handles:
         bpy.types.SpaceView3D.draw_handler_remove(handle, "WINDOW")
     _handles.clear()
@@ -81,12 +81,12 @@ def _watch(drawing: bool) -> None:
 
 
 def shapes(heads: np.ndarray, tails: np.ndarray, sides: np.ndarray) -> np.ndarray:
-    """Corners (N, 8, 3, 3) of the eight triangles of every bone, turning left around outward normals.
+    """Corners (N, 8, 3, 3) of the eight triangles of every bone, counterclockwise seen from outside.
 
     Args:
         heads: (N, 3) in any space.
-        tails: (N, 3) in the same.
-        sides: (N, 3, 3) the bones' axes as columns; Y is not used.
+        tails: (N, 3) in the same space.
+        sides: (N, 3, 3) the bones' axes as columns; Y is ignored.
     """
     length = np.linalg.norm(tails - heads, axis=1)[:, None]
     middle = heads + _RING * (tails - heads)
@@ -99,10 +99,10 @@ def shapes(heads: np.ndarray, tails: np.ndarray, sides: np.ndarray) -> np.ndarra
     return np.stack(faces, axis=1)
 
 
-def colours(ob: bpy.types.Object) -> dict[str, tuple[float, float, float, float]]:
-    """Bone -> colour (red, green, blue, opacity): of its role's group, the fainter the less sure.
+def colors(ob: bpy.types.Object) -> dict[str, tuple[float, float, float, float]]:
+    """Bone -> color (red, green, blue, opacity) of its role's group; the lower the confidence, the more transparent.
 
-    The bone that the eyedropper is over is white; bones without a role are not there.
+    The highlighted bone is white. Bones without a role are not included.
     """
     out = {}
     for role, bone in editing.table(ob).items():
@@ -111,17 +111,17 @@ def colours(ob: bpy.types.Object) -> dict[str, tuple[float, float, float, float]
         out[bone] = (red, green, blue, 0.3 + 0.6 * (1.0 if sure is None else sure))
     if not _on:
         out.clear()
-    return {**out, **({_pointed: _WHITE} if _pointed else {})}
+    return {**out, **({_highlighted: _WHITE} if _highlighted else {})}
 
 
 def _shown() -> bpy.types.Object | None:
-    """The character whose bones are coloured in this view; None where it has no roles or its bones cannot be seen."""
+    """The character to draw in this viewport; None if it has no roles or is not visible."""
     context = bpy.context
     try:
         ob = rig.find(context)
     except ValueError:
         return None
-    if ob.mode == "EDIT" or ob.pose is None or not (_pointed or rig.given_roles(ob)):
+    if ob.mode == "EDIT" or ob.pose is None or not (_highlighted or rig.given_roles(ob)):
         return None
     space: Any = context.space_data
     if not space.overlay.show_overlays or not ob.visible_get(view_layer=context.view_layer):
@@ -151,12 +151,12 @@ def _draw_bones() -> None:
 
 
 def geometry(ob: bpy.types.Object, view: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Corners (3 T, 3) [world] and colours (3 T, 4) of all triangles, those of the farthest bones first.
+    """Corners (3 T, 3) [world space] and colors (3 T, 4) of all triangles, farthest bones first.
 
-    ``view`` (4, 4) turns world space into the view's.
+    ``view`` (4, 4) is the view's matrix, from world to view space.
     """
-    colour = colours(ob)
-    bones = [pb for pb in ob.pose.bones if pb.name in colour or (_on and editing.is_visible(pb))]
+    color = colors(ob)
+    bones = [pb for pb in ob.pose.bones if pb.name in color or (_on and editing.is_visible(pb))]
     if not bones:
         return np.zeros((0, 3)), np.zeros((0, 4))
     world = np.array(ob.matrix_world, float)
@@ -165,10 +165,10 @@ def geometry(ob: bpy.types.Object, view: np.ndarray) -> tuple[np.ndarray, np.nda
     )
     axes = world[:3, :3] @ np.array([pb.matrix for pb in bones], float)[:, :3, :3]
     axes = axes / np.maximum(np.linalg.norm(axes, axis=1, keepdims=True), 1e-12)
-    tint = np.array([colour.get(pb.name, _GREY) for pb in bones])
+    tint = np.array([color.get(pb.name, _GREY) for pb in bones])
     depth = (0.5 * (heads + tails)) @ view[2, :3]
-    plays = np.array([pb.name in colour for pb in bones])
-    order = np.lexsort((depth, plays))  # grey first, then from far to near: the view looks along its -Z
+    has_role = np.array([pb.name in color for pb in bones])
+    order = np.lexsort((depth, has_role))  # grey first, then from far to near: the view looks along its -Z
     faces = shapes(heads, tails, axes)[order]
     normals = np.cross(faces[:, :, 1] - faces[:, :, 0], faces[:, :, 2] - faces[:, :, 0])
     normals /= np.maximum(np.linalg.norm(normals, axis=-1, keepdims=True), 1e-12)
@@ -187,28 +187,28 @@ def _draw_names() -> None:
     from bpy_extras.view3d_utils import location_3d_to_region_2d
 
     region: Any = bpy.context.region
-    seen: Any = bpy.context.region_data
+    view_3d: Any = bpy.context.region_data
     scale = bpy.context.preferences.system.ui_scale
     blf.size(0, 11 * scale)
     blf.enable(0, blf.SHADOW)
     blf.shadow(0, 3, 0.0, 0.0, 0.0, 0.9)
-    places = {}
+    positions = {}
     for role, bone in rig.given_roles(ob).items():
         pb = ob.pose.bones.get(bone)
-        place = pb and location_3d_to_region_2d(region, seen, ob.matrix_world @ (0.5 * (pb.head + pb.tail)))
-        if place is not None:
-            places[role] = place
-    middle = float(np.median([place.x for place in places.values()])) if places else 0.0
-    for role, place in places.items():
-        outward = -blf.dimensions(0, role)[0] - 6 * scale if side_of(role) and place.x < middle else 6 * scale
+        position = pb and location_3d_to_region_2d(region, view_3d, ob.matrix_world @ (0.5 * (pb.head + pb.tail)))
+        if position is not None:
+            positions[role] = position
+    middle = float(np.median([position.x for position in positions.values()])) if positions else 0.0
+    for role, position in positions.items():
+        outward = -blf.dimensions(0, role)[0] - 6 * scale if side_of(role) and position.x < middle else 6 * scale
         blf.color(0, 1.0, 1.0, 1.0, 1.0)
-        blf.position(0, place.x + outward, place.y - 4 * scale, 0)
+        blf.position(0, position.x + outward, position.y - 4 * scale, 0)
         blf.draw(0, role)
     blf.disable(0, blf.SHADOW)
 
 
 def _before_load(*_: object) -> None:
-    point("")
+    highlight("")
     switch(None, False)
 
 
@@ -216,12 +216,12 @@ _before_load = persistent(_before_load)
 
 
 def register() -> None:
-    """Watch for other files."""
+    """Add the handler that switches the overlay off when another file is loaded."""
     bpy.app.handlers.load_pre.append(_before_load)
 
 
 def unregister() -> None:
-    """Switch off and watch no more."""
+    """Switch the overlay off and remove the handler."""
     _before_load()
     if _before_load in bpy.app.handlers.load_pre:
         bpy.app.handlers.load_pre.remove(_before_load)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The panel Roles: which bone is what, how sure that is, and why; edited row by row."""
+"""The Roles panel: the bone of each role, with confidence and reason."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..host import rig
 from ..host.panels import Panel, paragraph
 from . import editing, overlay
 
-WIDE = 300  # [pixels] a sidebar wider than this has room for an eyedropper in every row, beside the active role's
-MOST_NAMED = 6  # bones that are named for one reason, before "and ... more"
+WIDE = 300  # [pixels]: a sidebar wider than this shows an eyedropper in every row
+MOST_NAMED = 6  # bones that are listed per reason before "and ... more"
 
 
 def _character(context: bpy.types.Context) -> bpy.types.Object | None:
@@ -24,14 +24,13 @@ def _character(context: bpy.types.Context) -> bpy.types.Object | None:
 
 
 class NEURAL_IK_UL_roles(bpy.types.UIList):
-    """The 23 roles: their properties are the list, so that nothing has to be stored for it."""
+    """The 23 roles. The list shows the roles' own properties, so no collection has to be stored for it."""
 
-    wrong: ClassVar[
-        dict[str, str]
-    ] = {}  # role -> what is wrong, set by the panel for the rows that it is about to draw
+    wrong: ClassVar[dict[str, str]] = {}
+    """Role -> problem, set by the panel before it draws the list."""
 
     def draw_item(self, context, layout, data, item, icon, active_data, active_property, index=0, flt_flag=0):  # type: ignore[no-untyped-def]
-        """Colour, role, bone, how sure that is or what is wrong, and the eyedropper."""
+        """Color, role, bone, confidence or warning, and the eyedropper."""
         ob = rig.find(context)
         role = item.identifier
         bone = getattr(ob.neural_ik_roles, role)  # type: ignore[attr-defined]
@@ -45,12 +44,12 @@ class NEURAL_IK_UL_roles(bpy.types.UIList):
             right.operator("neural_ik.roles_problem", text="", icon="ERROR", emboss=False).role = role
         elif bone:
             sure, _ = editing.explain(ob, role)
-            right.label(text="hand" if sure is None else f"{sure:.0%}")
+            right.label(text="manual" if sure is None else f"{sure:.0%}")
         if context.region.width > WIDE * context.preferences.system.ui_scale:
             right.operator("neural_ik.roles_pick", text="", icon="EYEDROPPER", emboss=False).role = role
 
     def filter_items(self, context, source, property):  # type: ignore[no-untyped-def]
-        """The roles among the properties, those that match what is typed."""
+        """Show only properties that are roles and match the filter."""
         word = self.filter_name.lower()
         items = getattr(source, property)
         shown = [item.identifier in ROLE_NAMES and word in item.identifier.lower() for item in items]
@@ -58,12 +57,12 @@ class NEURAL_IK_UL_roles(bpy.types.UIList):
 
 
 class NEURAL_IK_MT_role_presets(bpy.types.Menu):
-    """The presets there are"""
+    """Load a preset"""
 
     bl_label = "Load Preset"
 
     def draw(self, context: bpy.types.Context) -> None:
-        """One line each."""
+        """One row per preset."""
         found = editing.presets()
         for path in found:
             self.layout.operator("neural_ik.roles_load_preset", text=path.stem).preset = path.stem
@@ -72,7 +71,7 @@ class NEURAL_IK_MT_role_presets(bpy.types.Menu):
 
 
 class NEURAL_IK_MT_roles(bpy.types.Menu):
-    """More to do with roles"""
+    """More operators for roles"""
 
     bl_label = "Roles"
 
@@ -91,12 +90,12 @@ class NEURAL_IK_MT_roles(bpy.types.Menu):
 
 
 class NEURAL_IK_MT_role_presets_delete(bpy.types.Menu):
-    """The presets there are, to be deleted"""
+    """Delete a preset"""
 
     bl_label = "Delete Preset"
 
     def draw(self, context: bpy.types.Context) -> None:
-        """One line each."""
+        """One row per preset."""
         found = editing.presets()
         self.layout.operator_context = "INVOKE_DEFAULT"
         for path in found:
@@ -106,7 +105,7 @@ class NEURAL_IK_MT_role_presets_delete(bpy.types.Menu):
 
 
 class NEURAL_IK_PT_roles(Panel, bpy.types.Panel):
-    """Which bone plays which role."""
+    """The bone of each role."""
 
     bl_label = "Roles"
     bl_parent_id = "NEURAL_IK_PT_main"
@@ -114,22 +113,22 @@ class NEURAL_IK_PT_roles(Panel, bpy.types.Panel):
 
     @classmethod
     def poll(cls, context: bpy.types.Context) -> bool:
-        """There is a character."""
+        """Only if there is a character."""
         return _character(context) is not None
 
     def draw(self, context: bpy.types.Context) -> None:
-        """The list and what is known of the active role."""
+        """The list and the details of the active role."""
         ob = rig.find(context)
         view: Any = context.window_manager.neural_ik_roles_view
         layout: Any = self.layout
         row = layout.row(align=True)
         row.operator("neural_ik.roles_find", icon="VIEWZOOM")
         row.menu("NEURAL_IK_MT_roles", text="", icon="DOWNARROW_HLT")
-        if rig.given_ends(ob)[1]:
-            paragraph(layout, "Not used: the panel Effectors says which bones are controlled", context, "INFO")
+        if rig.given_effectors(ob)[1]:
+            paragraph(layout, "Ignored: the Effectors panel defines the controlled bones", context, "INFO")
         given, notes = editing.table(ob), editing.found(ob).notes
         if not given and not notes:
-            paragraph(layout, "Found by themselves whenever they are needed", context, "INFO")
+            paragraph(layout, "Found automatically when needed", context, "INFO")
             return
         row = layout.row(align=True)
         row.prop(view, "mirror", icon="MOD_MIRROR", toggle=True)
@@ -156,26 +155,26 @@ class NEURAL_IK_PT_roles(Panel, bpy.types.Panel):
         row.operator("neural_ik.roles_pick", icon="EYEDROPPER").role = role
         row.operator("neural_ik.roles_from_active", text="Active Bone", icon="BONE_DATA").role = role
         sure, why = editing.explain(ob, role)
-        words = why if sure is None or not why else f"{sure:.0%} sure: {why}"
-        paragraph(box, words or "no bone plays it", context, "BLANK1")
+        reason = why if sure is None or not why else f"{sure:.0%} confidence: {why}"
+        paragraph(box, reason or "No bone", context, "BLANK1")
         paragraph(box, wrong.get(role, ""), context, "ERROR")
 
 
 class NEURAL_IK_PT_roles_left_out(Panel, bpy.types.Panel):
-    """Bones that play no role, and why."""
+    """Bones without a role, and why."""
 
-    bl_label = "Left Out"
+    bl_label = "Bones Without a Role"
     bl_parent_id = "NEURAL_IK_PT_roles"
     bl_options = {"DEFAULT_CLOSED"}
 
     @classmethod
     def poll(cls, context: bpy.types.Context) -> bool:
-        """Something was left out."""
+        """Only if there are any."""
         ob = _character(context)
         return ob is not None and bool(editing.left_out(ob))
 
     def draw(self, context: bpy.types.Context) -> None:
-        """Reason by reason, those of few bones first."""
+        """The bones by reason, reasons with few bones first."""
         for why, bones in editing.left_out(rig.find(context)).items():
             box = self.layout.box().column(align=True)
             paragraph(box, f"{len(bones)}: {why}", context, "REMOVE")
@@ -202,6 +201,6 @@ def register() -> None:
 
 
 def unregister() -> None:
-    """Take them out."""
+    """Unregister them."""
     for cls in reversed(_classes):
         bpy.utils.unregister_class(cls)

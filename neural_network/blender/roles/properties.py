@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which bone plays which role, kept on the armature object: saved with the file, undone with everything else.
+"""The bone of each role, stored on the armature object.
 
-One text for each role, and no list: items added to a list in a library override are empty when the file is opened again.
+One string per role, because items added to a collection property in a library override are empty after reopening the file.
+The property names are stored in .blend files, so they must not change.
 """
 
 from __future__ import annotations
@@ -20,27 +21,27 @@ _OVERRIDE: Any = {"LIBRARY_OVERRIDABLE"}
 
 def _edited(role: str) -> Callable[[Any, Any], None]:
     def update(own: Any, context: Any) -> None:
-        editing.settle(own.id_data, role)
+        editing.after_edit(own.id_data, role)
 
     return update
 
 
-def _shown_anew(own: Any, context: Any) -> None:
+def _redraw(own: Any, context: Any) -> None:
     editing.redraw()
 
 
 class NEURAL_IK_Roles(bpy.types.PropertyGroup):
-    """The roles of one armature object: for each of the 23 the name of its bone. All empty: they are left to be found."""
+    """The roles of an armature object: the bone name of each of the 23. If all are empty, they are found automatically."""
 
     found: StringProperty(
-        description="What Find Roles made of the skeleton: bones, confidences, reasons, as JSON", override=_OVERRIDE
+        description="The last result of Find Roles as JSON: bones, confidences and reasons", override=_OVERRIDE
     )
 
 
 NEURAL_IK_Roles.__annotations__.update(
     {
         role: StringProperty(
-            name=role, description=f"The bone that is the {role}", override=_OVERRIDE, update=_edited(role)
+            name=role, description=f"Name of the bone for {role}", override=_OVERRIDE, update=_edited(role)
         )
         for role in ROLE_NAMES
     }
@@ -48,27 +49,27 @@ NEURAL_IK_Roles.__annotations__.update(
 
 
 class NEURAL_IK_RolesView(bpy.types.PropertyGroup):
-    """How the roles are shown and edited, in this session of Blender."""
+    """How roles are shown and edited; not saved."""
 
     index: IntProperty(name="Active Role", options={"SKIP_SAVE"})
     mirror: BoolProperty(
         name="Mirror",
-        description="An edit on one side gives the other side the bone that mirrors it, by place or by name",
+        description="Edit both sides at once. The mirrored bone is found by name or by position",
         default=True,
         options={"SKIP_SAVE"},
     )
     overlay: BoolProperty(
         name="Overlay",
-        description="Colour the bones in the 3D views by what was understood. Nothing of the armature is changed",
+        description="Color the bones in the 3D Viewports by their roles. The armature is not changed",
         get=overlay.is_on,
         set=overlay.switch,
     )
     names: BoolProperty(
         name="Names",
-        description="Write the roles beside the bones",
+        description="Show role names in the 3D Viewports",
         default=True,
         options={"SKIP_SAVE"},
-        update=_shown_anew,
+        update=_redraw,
     )
 
 
@@ -85,7 +86,7 @@ def register() -> None:
 
 
 def unregister() -> None:
-    """Take them out."""
+    """Unregister them."""
     types: Any = bpy.types
     del types.WindowManager.neural_ik_roles_view
     del types.Object.neural_ik_roles

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keying the solved pose on the current frame, as the active keying set and the user's preferences say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bpy
+import numpy as np
+
+from ..host import actions, control_rigs, keyframes, runtime
+from ..host.control_rigs import ControlRig
+from ..host.rig import Rig
+from . import pose_writing
+from .state import LiveCharacter, settings_of
+
+_KINDS = {  # Blender's own keying sets -> the kinds of channels that they key
+    "Location": ("location",),
+    "Rotation": ("rotation",),
+    "Scaling": ("scale",),
+    "LocRot": ("location", "rotation"),
+    "LocRotScale": ("location", "rotation", "scale"),
+    "LocScale": ("location", "scale"),
+    "RotScale": ("rotation", "scale"),
+    "BUILTIN_KSI_DeltaLocation": ("location",),
+    "WholeCharacter": ("location", "rotation", "scale"),
+    "WholeCharacterSelected": ("location", "rotation", "scale"),
+}
+_DEFAULT = ("root", "rotation")  # without a keying set: all rotations, and the root's location
+
+
+def key(context: bpy.types.Context, ob: bpy.types.Object, rig: Rig, mask: np.ndarray | None = None) -> int:
+    """Key the controlled bones on the current frame; returns the number of channels keyed.
+
+    The active keying set chooses the channels; one made by the user keys its own paths. Without a keying set, the rotation
+    of every bone and the root's location are keyed. ``mask`` (J) limits this to some of the controlled bones.
+    """
+    active = context.scene.keying_sets.active
+    options = _options(context)
+    if active is not None and active.is_path_absolute:
+        return _key_paths(active, options)
+    done = 0
+    for bone, channel in _channels(ob, rig, active.bl_idname if active is not None else "", mask):
+        pb = ob.pose.bones[bone]
+        done += bool(pb.keyframe_insert(channel, group=pb.name, options=options))
+    for name in rig.switches if done and isinstance(rig, ControlRig) else ():
+        done += bool(ob.pose.bones[name].keyframe_insert(f'["{control_rigs.SWITCH}"]', group=name, options=options))
+    return done
+
+
+def bones_to_key(rig: Rig, mask: np.ndarray | None) -> list[int]:
+    """Indices of the bones to key, among all; ``mask`` (J) limits them to those of some controlled bones."""
+    if mask is None:
+        return control_rigs.written(rig)
+    if isinstance(rig, ControlRig):
+        return [control.bone for control in rig.controls if mask[control.joint]]
+    return rig.index[mask].tolist()
+
+
+def selection_mask(live: LiveCharacter) -> np.ndarray | None:
+    """(J) bool: the selected bones if Selected Bones Only is on; None otherwise."""
+    settings = settings_of(bpy.data.collections[live.collection])
+    return pose_writing.selected(settings.armature, live.rig) if settings.selected_only else None
+
+
+def _key_paths(keying_set: Any, options: set[Any]) -> int:
+    done = 0
+    for path in keying_set.paths:
+        if path.id is not None:
+            index = -1 if path.use_entire_array else path.array_index
+            done += bool(path.id.keyframe_insert(path.data_path, index=index, options=options))
+    return done
+
+
+def _channels(ob: bpy.types.Object, rig: Rig, keying_set: str, mask: np.ndarray | None) -> list[tuple[int, str]]:
+    """(bone, channel) for everything that one of Blender's own keying sets keys; "Available" keys what has keys already."""
+    kinds = _KINDS.get(keying_set, _KINDS.get(keying_set.removeprefix("BUILTIN_KSI_"), _DEFAULT))
+    available = _keyed_paths(ob) if keying_set == "Available" else None
+    located = control_rigs.with_location(rig)
+    out = []
+    for bone in bones_to_key(rig, mask):
+        pb = ob.pose.bones[bone]
+        channels = [runtime.rotation_channel(pb.rotation_mode)] if "rotation" in kinds or available is not None else []
+        if "location" in kinds or (bone in located and ("root" in kinds or available is not None)):
+            channels.append("location")
+        if "scale" in kinds:
+            channels.append("scale")
+        for channel in channels:
+            if channel == "location" and rig.connected[bone]:
+                continue
+            if available is None or keyframes.bone_path(pb.name, channel) in available:
+                out.append((bone, channel))
+    return out
+
+
+def _options(context: bpy.types.Context) -> set[Any]:
+    """The options of keyframe_insert that the user's preferences and tool settings ask for."""
+    edit: Any = context.preferences.edit
+    tools: Any = context.scene.tool_settings
+    out: set[Any] = set()
+    if getattr(edit, "use_keyframe_insert_needed", False):
+        out.add("INSERTKEY_NEEDED")
+    if tools.use_keyframe_insert_auto and getattr(tools, "auto_keying_mode", "") == "REPLACE_KEYS":
+        out.add("INSERTKEY_REPLACE")
+    if getattr(tools, "use_keyframe_cycle_aware", False):
+        out.add("INSERTKEY_CYCLE_AWARE")
+    return out
+
+
+def _keyed_paths(ob: bpy.types.Object) -> set[str]:
+    data: Any = ob.animation_data
+    if data is None or data.action is None:
+        return set()
+    slot = data.action_slot if actions.SLOTTED else None
+    return {curve.data_path for curve in actions.curves(data.action, slot)}

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The solve: from the targets in the scene to the pose of the bones.
+
+A *transform* is a row of 7: a position [m, rig space] and a quaternion (w, x, y, z).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import bpy
+import numpy as np
+from mathutils import Quaternion
+
+from ...core import rotations
+from ...ik.solver import Goals
+from ...motion.tasks import task_value
+from ..host import runtime
+from ..host.control_rigs import ControlRig
+from ..host.rig import metres
+from . import pose_writing, scene_targets, takeover
+from .state import (
+    BASE,
+    BEFORE,
+    FRAME,
+    MAX_STEPS,
+    SWITCHES,
+    LiveCharacter,
+    anchor,
+    effector_rotations,
+    settings_of,
+    store_channels,
+)
+
+UNMOVED = (
+    1e-6  # [leg lengths], and 1 - |cos| of half the angle: float32 rounding of a transform to world space and back
+)
+
+
+def update(
+    live: LiveCharacter, scene: bpy.types.Scene, depsgraph: Any, force: bool = False, placed: np.ndarray | None = None
+) -> bool:
+    """Solve one character and write its pose if a target or a setting changed; True if it was solved.
+
+    ``placed`` (T, 7) are the transforms of targets that were just moved and that Blender has not evaluated yet.
+    """
+    began = time.perf_counter()
+    collection = bpy.data.collections.get(live.collection)
+    if collection is None or not in_scene(collection, scene):
+        return False
+    settings = settings_of(collection)
+    ob = settings.armature
+    if ob is None or ob.mode == "EDIT" or ob.name not in scene.objects:
+        return False
+    if live.dirty:
+        scene_targets.read_settings(live, collection)
+    if live.restored:
+        scene_targets.accept_current(live, ob)
+        return False
+    transforms, world = scene_targets.read_transforms(live, ob)
+    if live.dirty:  # a target was deleted
+        scene_targets.read_settings(live, collection)
+    if placed is not None and len(placed) == len(transforms):
+        transforms = np.where(np.array([[t.driven] for t in live.targets]), transforms, placed)
+    unit = metres(ob)
+    if settings.touch and not force:
+        scene_targets.switch_on_moved(live, world, unit)
+    if live.solved_for is not None and not live.dirty and not force:
+        now, then = transforms.tolist(), live.solved_for.tolist()
+        if all(now[r] == then[r] for r, target in enumerate(live.targets) if target.use):
+            return False
+    live.dirty = False
+    try:
+        _solve(live, ob, settings, transforms, scene, depsgraph, unit)
+    except ValueError as error:
+        live.problem, live.solved_for = str(error), transforms
+        return False
+    live.solved_for, live.placed = transforms, world
+    scene_targets.move_free(live, ob)
+    scene_targets.update_colors(live)
+    live.problem = ""
+    live.seconds.append(time.perf_counter() - began)
+    live.solves += 1
+    return True
+
+
+def in_scene(collection: Any, scene: bpy.types.Scene) -> bool:
+    """Whether the targets are in a scene. A character of several scenes is solved in the scene of its targets."""
+    return collection.name in scene.collection.children or collection in scene.collection.children_recursive
+
+
+def _solve(
+    live: LiveCharacter, ob: Any, settings: Any, transforms: np.ndarray, scene: Any, depsgraph: Any, unit: float
+) -> None:
+    """Solve for targets (T, 7) and write the pose; ``unit`` is the metres in a Blender unit."""
+    wanted = _wanted(live, ob, settings, transforms, scene, depsgraph)
+    live.goals = _goals(live, ob, settings, wanted, unit)
+    solution = live.session.solve(live.goals, MAX_STEPS, settings.limits, scene_targets.root_is_free(live))
+    quaternions, root = solution.quaternions, solution.root_pos
+    for row, target in enumerate(live.targets[len(wanted) :], len(wanted)):
+        if target.use and target.name:
+            quaternions = pose_writing.swivel(live, quaternions, root, target, transforms[row, :3])
+    if settings.strength < 1:
+        turns = rotations.axis_angle_from_quaternion(quaternions)
+        turns = rotations.slerp(live.base_rot, turns, settings.strength)
+        quaternions = rotations.quaternion_from_axis_angle(turns)
+        root = live.base_root + settings.strength * (root - live.base_root)
+    live.solution = solution
+    if _unmoved(live, ob, wanted, settings, unit):
+        # The solution is the base pose but for rounding, which would show as a change after undo or moving a target back.
+        live.shown, live.shown_root = rotations.quaternion_from_axis_angle(live.base_rot), live.base_root
+        pose_writing.write_base(ob, live)
+        return
+    live.shown, live.shown_root = quaternions, root
+    mask = pose_writing.selected(ob, live.rig) if settings.selected_only else None
+    pose_writing.write(ob, live.rig, quaternions, root, mask, live.base, live.direct)
+
+
+def _wanted(
+    live: LiveCharacter, ob: Any, settings: Any, transforms: np.ndarray, scene: Any, depsgraph: Any
+) -> np.ndarray:
+    """(E + 1, 7) where the effectors and the root should be: at their targets, pinned or shifted, else as in the base pose."""
+    count = len(live.rig.skeleton.effectors)
+    out = transforms[: count + 1].copy()
+    for row, target in enumerate(live.targets[:count]):
+        if not target.use or not target.name:
+            out[row] = live.base_transforms[row]
+        elif target.pin != "NONE":
+            scene_targets.pin(live, ob, settings, target, row, out, scene, depsgraph)
+    if live.shift is not None:
+        out[:count, :3] += live.shift
+    return out
+
+
+def _goals(live: LiveCharacter, ob: Any, settings: Any, wanted: np.ndarray, unit: float) -> Goals:
+    """The solver's goals for effectors and root (E + 1, 7)."""
+    base, target = live.base_transforms[-1], live.targets[len(wanted) - 1]
+    root = base if scene_targets.root_is_free(live) else wanted[-1]
+    if root is not base and (target.weight < 1 or target.turn_weight < 1):
+        root = _between(base, root, target.weight, target.turn_weight)
+    turn = live.rest_rotations[-1].conjugated() @ Quaternion(root[3:].tolist())
+    phase, task = live.motion
+    if settings.motion == "MANUAL":
+        phase, task = settings.phase, task_value(settings.task)
+    return Goals(
+        wanted[:-1, :3],
+        root[:3],
+        np.array(turn.to_exponential_map()),
+        effector_rotations(live, wanted[:-1, 3:]),
+        weights=live.weights,
+        orientation_weights=live.turn_weights,
+        phase=phase,
+        task=task,
+        ground=(settings.ground - ob.matrix_world.translation.z) * unit,
+    )
+
+
+def _unmoved(live: LiveCharacter, ob: bpy.types.Object, wanted: np.ndarray, settings: Any, unit: float) -> bool:
+    """Whether every target that is on is where the base pose has it, and nothing else changes the pose."""
+    rounding = 4e-7 * ob.matrix_world.translation.length * unit  # float32 positions far from the world origin
+    limit = UNMOVED * live.rig.skeleton.leg_length + rounding
+    for target, now, base in zip(live.targets, wanted.tolist(), live.base_transforms.tolist(), strict=False):
+        if target.use and target.name and scene_targets.differs(now, base, limit, UNMOVED):
+            return False
+    hinted = any(target.use for target in live.targets[len(live.base_transforms) :])
+    return not (hinted or settings.limits or settings.motion == "MANUAL")
+
+
+def _between(a: np.ndarray, b: np.ndarray, share: float, turn_share: float) -> np.ndarray:
+    """The transform (7) at ``share`` of the way and ``turn_share`` of the rotation from ``a`` to ``b``."""
+    turn = Quaternion(a[3:].tolist()).slerp(Quaternion(b[3:].tolist()), turn_share)
+    return np.array([*(a[:3] + share * (b[:3] - a[:3])), *turn])
+
+
+# ---- a new base pose
+
+
+def rebase(live: LiveCharacter, collection: bpy.types.Collection, ob: bpy.types.Object, also_before: bool) -> None:
+    """Make the current pose the base pose; with ``also_before`` Cancel restores it too. Targets that are on stay where they are."""
+    live.base = runtime.snapshot(ob)
+    if also_before:
+        live.before = {name: values.copy() for name, values in live.base.items()}
+        store_channels(collection, BEFORE, live.before)
+        own: Any = collection
+        own[SWITCHES] = dict.fromkeys(pose_writing.switches(collection), 1.0)
+    store_channels(collection, BASE, live.base)
+    anchor(live, ob)
+
+
+def follow_animation(live: LiveCharacter, collection: Any, ob: bpy.types.Object) -> np.ndarray | None:
+    """After a frame change: the animated pose becomes the base pose, and the targets move along with it.
+
+    Returns the targets' new transforms (T, 7), which Blender has not evaluated yet; None if they stay where they are.
+    """
+    now = runtime.snapshot(ob)
+    old = live.base_transforms
+    if isinstance(live.rig, ControlRig):
+        live.before = now
+        collection[SWITCHES] = takeover.take(live, ob, live.rig).switches
+        live.base = runtime.snapshot(ob)
+    elif live.before_frame is not None:
+        for name, values in now.items():
+            animated = values != live.before_frame[name]
+            live.base[name] = np.where(animated, values, live.base[name])
+            live.before[name] = np.where(animated, values, live.before[name])
+    store_channels(collection, BASE, live.base)
+    store_channels(collection, BEFORE, live.before)
+    collection[FRAME] = bpy.context.scene.frame_current_final
+    if settings_of(collection).mode == "INSTEAD":
+        return None
+    anchor(live, ob)
+    if live.solved_for is None or len(live.solved_for) < len(live.targets):
+        return None
+    after = _moved_along(live, old, live.solved_for)
+    to_world = scene_targets.rig_to_world(live, ob)
+    for row in np.flatnonzero(np.abs(after - live.solved_for).max(axis=1) > 1e-9).tolist():
+        scene_targets.place(bpy.data.objects[live.targets[row].name], after[row], to_world)
+    return after
+
+
+def _moved_along(live: LiveCharacter, old: np.ndarray, transforms: np.ndarray) -> np.ndarray:
+    """Targets (T, 7) after the base pose changed from ``old`` (E + 1, 7): their offsets from it turn with the body's heading."""
+    turn = _heading_turn(live, old[-1], live.base_transforms[-1])
+    after = transforms.copy()
+    for row, target in enumerate(live.targets):
+        is_hint = row >= len(old)
+        if not target.name or target.driven or target.pin != "NONE" or not (target.use or is_hint):
+            continue
+        reference = -1 if is_hint else row
+        new = live.base_transforms[reference]
+        after[row, :3] = new[:3] + turn @ (transforms[row, :3] - old[reference, :3])
+        if not is_hint:
+            offset = rotations.quaternion_multiply(transforms[row, 3:], rotations.quaternion_conjugate(old[row, 3:]))
+            after[row, 3:] = rotations.quaternion_multiply(offset, new[3:])
+    return after
+
+
+def _heading_turn(live: LiveCharacter, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """(3, 3) rotation about the up axis between two transforms (7) of the root, so that offsets keep to their side of the body."""
+    axes = live.rig.skeleton.axes
+    rest = rotations.matrix_from_quaternion(live.rest[-1])
+    angles = []
+    for transform in (old, new):
+        root = axes @ rotations.matrix_from_quaternion(transform[3:]) @ rest.T @ axes.T
+        angles.append(np.arctan2(root[1, 0], root[0, 0]))
+    return axes.T @ rotations.matrix_from_axis_angle(np.array([0, 0, angles[1] - angles[0]])) @ axes
