@@ -105,8 +105,7 @@ def own_poses(clip: Clip, roles: Roles | None = None) -> OwnPoses:
     tips = {int(place[i]): tip for i, tip in clip.tips.items() if keep[i]}
     heads = np.array(offsets[index])
     heads[0] = rest_positions(clip)[top]
-    for i in range(1, len(index)):
-        heads[i] += heads[parents[i]]
+    heads = tree.sums(parents, heads)
     names = tuple(clip.names[i] for i in index)
     effectors, feet = _effectors(clip, roles, keep, names, parents)
     return OwnPoses(
