@@ -28,8 +28,8 @@ from neural_network.core.skeleton import Skeleton
 from neural_network.core.tree import limb
 from neural_network.formats import bvh
 from neural_network.ik import batches, context, network, quality, refinement, report, settings
+from neural_network.ik.errors import REFINE_STEPS, errors_of, predicted, refined_errors
 from neural_network.ik.network import Network
-from neural_network.ik.quality import REFINE_STEPS, errors_of, predicted, refined_errors
 from neural_network.ik.task import adapted, balanced
 from neural_network.ik.task import fit as fit_network
 from neural_network.motion import cleaning, pose_set
@@ -225,7 +225,9 @@ def error_through_reference(
         targets, truth = batches.asked(net.layout, body, samples, part)
         rot, _ = batches.predict(net, for_reference(targets, body, net.skeleton))
         found.append(errors_of(body, rot, targets, truth).effector)
-        better = refinement.refine(body, rot, refinement.Wish(targets.positions, targets.turned), REFINE_STEPS)
+        better = refinement.refine(
+            body, rot, refinement.EffectorTargets(targets.positions, targets.turned), REFINE_STEPS
+        )
         refined.append(errors_of(body, better.rot, targets, truth).effector)
     return float(np.concatenate(found, 1).mean() * 1e3), float(np.concatenate(refined, 1).mean() * 1e3)
 

@@ -58,11 +58,11 @@ def converged(
     They are asked for what a network of this ``layout`` is asked for: positions, orientations where it takes them, and with
     free Hips the Hips may move, from ``shift`` (3, N) [leg lengths] on.
     """
-    wish = refinement.Wish(targets.positions, targets.turned if layout.orientations else None)
+    asked = refinement.EffectorTargets(targets.positions, targets.turned if layout.orientations else None)
     return refinement.refine(
         skeleton,
         start,
-        wish,
+        asked,
         CONVERGED_STEPS,
         shift=shift,
         free_root=layout.free_root,
@@ -76,7 +76,7 @@ def classical(layout: Layout, skeleton: Skeleton, start: np.ndarray, targets: Ta
 
 
 @dataclass(frozen=True)
-class Frames:
+class KnownFrames:
     """Training frames as targets, to look the nearest one up in. Made by :func:`frames_of`."""
 
     rows: np.ndarray
@@ -90,7 +90,7 @@ class Frames:
     """(3, F) the Hips' head [leg lengths], where the Hips are not given."""
 
 
-def frames_of(layout: Layout, skeleton: Skeleton, samples: Samples, rows: np.ndarray) -> Frames:
+def frames_of(layout: Layout, skeleton: Skeleton, samples: Samples, rows: np.ndarray) -> KnownFrames:
     """The frames ``rows``, compared by what a network of this ``layout`` is asked: orientations count where it takes them."""
     tables, rots, shifts = [], [], []
     for at in range(0, len(rows), batches.CHUNK):
@@ -102,11 +102,11 @@ def frames_of(layout: Layout, skeleton: Skeleton, samples: Samples, rows: np.nda
         rots.append(rot)
         shifts.append(truth.shift)
     shift = np.concatenate([s for s in shifts if s is not None], axis=1) if layout.free_root else None
-    return Frames(rows, np.concatenate(tables), layout.orientations, np.concatenate(rots, axis=2), shift)
+    return KnownFrames(rows, np.concatenate(tables), layout.orientations, np.concatenate(rots, axis=2), shift)
 
 
 def nearest(
-    frames: Frames, targets: Targets, given: np.ndarray | None = None
+    frames: KnownFrames, targets: Targets, given: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
     """The frame whose effectors are nearest to ``targets``: its pose (3, J, N), the Hips' shift (3, N) if free, its row (N).
 
@@ -114,7 +114,11 @@ def nearest(
     0/1 says which effectors are compared; all where absent.
     """
     wanted = _compared(targets, frames.orientations)
-    seen = np.ones_like(wanted) if given is None else np.tile(np.repeat(given.T, 3, axis=1), wanted.shape[1] // (3 * len(given)))
+    seen = (
+        np.ones_like(wanted)
+        if given is None
+        else np.tile(np.repeat(given.T, 3, axis=1), wanted.shape[1] // (3 * len(given)))
+    )
     best = np.empty(len(wanted), int)
     for at in range(0, len(wanted), NEAREST_CHUNK):
         part, mask = wanted[at : at + NEAREST_CHUNK], seen[at : at + NEAREST_CHUNK]

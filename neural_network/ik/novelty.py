@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How far a wish lies from everything learned, and which learned frame is nearest: the out-of-range meter.
+"""The out-of-range meter: how far targets lie from everything learned, and which learned frame is nearest.
 
-A few hundred training frames, spread as evenly as can be, stand for all of them in best.npy.
+best.npy keeps a few hundred training frames, spread as evenly as possible, as a sample of all of them.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from .network import Network
 
 CENTRES = 512
 CALIBRATION = 99  # percentile of the test part that reads 1.0
-CANDIDATES = 8000  # frames looked at when spreading centres: more only take longer
+CANDIDATES = 8000  # frames considered when spreading centres: more only take longer
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why this pose."""
+    """How familiar the targets are, and the learned frame behind the pose."""
 
     out_of_range: float
-    """0 on a learned frame, 1.0 as far as the farthest hundredth of motion held out; NaN where the weights have no centres."""
+    """0 on a learned frame, 1.0 at the 99th percentile of held-out motion; NaN where the weights have no centres."""
     clip: str
-    """Name of the action with the nearest learned frame."""
+    """Name of the action that holds the nearest learned frame."""
     frame: int
-    """Its frame, counted from 0 in the training data."""
+    """Frame of that action, counted from 0 in the training data."""
 
 
 def with_centres(net: Network, poses: PoseSet, samples: Samples, parts: np.ndarray) -> Network:
-    """``net`` with at most 512 training frames as centres, calibrated on the test part (on the training part without one)."""
+    """``net`` with at most 512 training frames as centres, calibrated on the test part, or on the training part if there is none."""
     rows = np.flatnonzero(parts == TRAIN)
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), CANDIDATES)).round().astype(int)]
     known = _inputs(net, samples, rows)
@@ -62,7 +62,7 @@ def explain(net: Network, inputs: np.ndarray) -> Explanation:
 
 
 def spread(points: np.ndarray, count: int) -> np.ndarray:
-    """Indices of at most ``count`` of ``points`` (N, D), each the farthest from those before (Gonzalez 1985)."""
+    """Indices of at most ``count`` of ``points`` (N, D), each the farthest from those already chosen (Gonzalez 1985)."""
     chosen = [0]
     apart = np.sum((points - points[0]) ** 2, axis=1)
     while len(chosen) < min(count, len(points)):
@@ -74,7 +74,7 @@ def spread(points: np.ndarray, count: int) -> np.ndarray:
 
 
 def _judged(net: Network, inputs: np.ndarray) -> np.ndarray:
-    """Standardised target and root inputs (N, D): where the body is asked to be, not what is said about it."""
+    """Standardised target and root inputs (N, D); ground, phase and task do not count."""
     columns = net.layout.columns(net.skeleton)
     kept = np.concatenate([columns["targets"], columns["root"]])
     return (inputs[:, kept] - net.mean[kept]) / net.deviation[kept]

@@ -151,7 +151,7 @@ def train_and_test(job: Job) -> tuple[dict[str, Any], Trained]:
     trained = train(job, parts, job.config, resume=args.resume, keep=True)
     job.say("\nTesting on the held-out part ...")
     measured = quality.measure(trained.net, job.poses, parts, job.samples)
-    card = quality.figures([measured], job.poses, args.split)
+    card = quality.figures([measured], job.poses, args.split, **_origin(job, trained.figures))
     return {**card, "train": trained.figures}, complete(job, trained, parts, args.split)
 
 
@@ -170,7 +170,7 @@ def cross_validate(job: Job) -> tuple[dict[str, Any], Trained]:
         holdout = measured[-1].errors["holdout"]
         assert holdout is not None
         say(f"Fold {i + 1}: {holdout.effector.mean() * 1000:.1f} mm mean effector error on its test clips")
-    card = quality.figures(measured, job.poses, "clip")
+    card = quality.figures(measured, job.poses, "clip", **_origin(job, *trains))
     card["folds"] = [m.errors["holdout"].figures() for m in measured if m.errors["holdout"] is not None]
     means = ", ".join(f"{fold['effector_mm']['mean']:.1f}" for fold in card["folds"])
     say(f"Mean effector error of the folds: {means} mm. The scores below are those of the worst fold.")
@@ -203,11 +203,18 @@ def train_beside(job: Job, card: dict[str, Any]) -> None:
     config = replace(config, epochs=epochs, time_limit=config.time_limit * BESIDE_SHARE)
     bound = f"{config.time_limit:g} CPU s" if config.time_limit else f"{config.epochs} epochs"
     job.say(f"\nBeside it, a second network with whole clips held out ({bound} at most) ...")
-    net = train(job, parts, config, show=False).net
-    other = quality.figures([quality.measure(net, job.poses, parts, job.samples)], job.poses, "clip")
+    trained = train(job, parts, config, show=False)
+    measured = quality.measure(trained.net, job.poses, parts, job.samples)
+    other = quality.figures([measured], job.poses, "clip", **_origin(job, trained.figures))
     for line in ["", *quality.table(other), f"(held-out clips: {', '.join(other['clips'])})"]:
         job.tell(line)
     card["beside"] = other
+
+
+def _origin(job: Job, *trains: dict[str, Any]) -> dict[str, Any]:
+    """What the card says of where its figures come from: files, seed, and CPU seconds of these trainings."""
+    files = [path.name for path in (job.args.data, job.args.also) if path is not None]
+    return {"files": files, "seed": job.args.seed, "trained_s": sum(float(t["cpu_seconds"]) for t in trains)}
 
 
 def _with_others_parts(job: Job, own_parts: np.ndarray) -> np.ndarray:
@@ -360,7 +367,7 @@ def _report(job: Job, trained: Trained, card: dict[str, Any], saved: bool) -> in
     if args.report is not None:
         page = report.html(trained.net, job.poses, job.samples, card, trained.history)
         write_whole(args.report, page.encode())
-    code = 130 if stopped else 0 if all(test["passed"] for test in card["tests"]) else 1
+    code = 130 if stopped else 1 if quality.failed(card) else 0
     append_record(args.progress, {"done": True, "exit": code, "weights": str(args.weights), "saved": saved})
     return code
 

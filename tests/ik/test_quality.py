@@ -13,11 +13,14 @@ from conftest import make_poses, make_rig
 
 from neural_network.core import forward_kinematics, rotations
 from neural_network.core.skeleton import SkeletonMismatch
-from neural_network.ik import baselines, batches, context, network, quality, task
-from neural_network.ik.context import Samples
+from neural_network.ik import baselines, batches, context, errors, network, quality, task
+from neural_network.ik.context import LAYOUTS, Samples
+from neural_network.ik.errors import Errors
 from neural_network.ik.losses import Truth
 from neural_network.ik.network import Network
 from neural_network.ik.settings import Training
+from neural_network.learning import card as cards
+from neural_network.learning.card import Verdict
 from neural_network.motion import pose_set, splits
 from neural_network.motion.pose_set import PoseSet
 from neural_network.motion.splits import TEST, TRAIN, UNUSED, VALIDATION
@@ -33,7 +36,13 @@ def learned() -> tuple[Network, PoseSet, Samples, np.ndarray]:
     return replace(net, meta={"data": quality.describe_split(poses, parts, "block")}), poses, samples, parts
 
 
-def suite_of(net: Network) -> dict[str, quality.Result]:
+def measured() -> quality.Measured:
+    """All of the card, for :func:`learned`."""
+    net, poses, samples, parts = learned()
+    return quality.measure(net, poses, parts, samples)
+
+
+def suite_of(net: Network) -> dict[str, Verdict]:
     _, poses, samples, parts = learned()
     return {r.name: r for r in quality.suite(net, samples, np.flatnonzero(parts == TEST), poses)}
 
@@ -51,11 +60,11 @@ def test_the_thresholds_are_those_of_the_contract() -> None:
     assert (quality.FOLLOW_NOISE, quality.FOLLOW_ALL, quality.FOLLOW_EACH, quality.REFINE_STEPS) == (0.1, 0.8, 0.6, 3)
 
 
-def test_a_network_that_has_learned_passes_all_five() -> None:
-    found = suite_of(learned()[0])
-    assert list(found) == ["Holdout (FK)", "Interpolation (FK)", "Consistency", "Noise robustness", "Follow"]
+def test_a_network_that_has_learned_passes_all_six() -> None:
+    found = {r.name: r for r in measured().tests}
+    assert list(found) == ["Holdout (FK)", "Interpolation (FK)", "Consistency", "Noise robustness", "Follow", "Natural"]
     assert all(r.passed for r in found.values()), found
-    assert found == suite_of(learned()[0])  # the same figures twice
+    assert list(found.values()) == measured().tests  # the same figures twice
     assert found["Consistency"].score == 0
 
 
@@ -71,7 +80,7 @@ def test_an_answer_that_ignores_its_question_fails_however_good_it_is() -> None:
     """The mean pose alone is within a quarter of a metre here: only Follow finds it out."""
     net = learned()[0]
     parameters = net.parameters.copy()
-    (weights, _), (last, _) = network.layers(parameters, network.sizes(net.skeleton, net.layout, net.hidden))
+    (weights, _), (last, _) = network.stack(replace(net, parameters=parameters)).layers
     weights[...] = 0
     last[...] = 0
     found = suite_of(replace(net, parameters=parameters))
@@ -93,7 +102,7 @@ def test_one_effector_that_does_not_follow_fails_alone() -> None:
 def test_a_nervous_network_fails_the_noise_test() -> None:
     net = learned()[0]
     parameters = net.parameters.copy()
-    (weights, _), (last, _) = network.layers(parameters, network.sizes(net.skeleton, net.layout, net.hidden))
+    (weights, _), (last, _) = network.stack(replace(net, parameters=parameters)).layers
     weights[...] *= 30
     last[...] *= 10
     assert not suite_of(replace(net, parameters=parameters))["Noise robustness"].passed
@@ -114,6 +123,176 @@ def test_a_card_without_pairs_to_go_between_is_still_json() -> None:
     assert not card["tests"][1]["passed"]
     json.dumps(card, allow_nan=False)
     assert any("FAIL  Interpolation" in line for line in quality.text(card))
+
+
+# ---------------------------------------------------------------- the sixth test
+
+
+def off(mm: float, frames: int = 4) -> Errors:
+    """Errors whose joints are off by ``mm`` in every frame."""
+    return Errors(np.zeros((1, frames)), np.full(frames, mm / 1000), np.zeros(frames), np.zeros(frames))
+
+
+@pytest.mark.parametrize(
+    ("own", "nearest", "classical", "passed"),
+    [
+        (5, 6, 11, True),
+        (6, 5, 11, False),
+        (6, 11, 5, False),
+        (5, 5, 11, False),
+        (0.001, 0, 3, True),
+        (0.1, 0, 3, False),
+    ],
+)
+def test_natural_means_nearer_than_both_rivals(own: float, nearest: float, classical: float, passed: bool) -> None:
+    """A tie is no win, except where all are exact."""
+    result = quality.natural(off(own), {"nearest_steps": off(nearest), "classical_mean": off(classical)})
+    assert result.passed == passed
+    assert passed == (result.score < result.threshold == 1)
+    assert ("needs more motion" in result.sentence) != passed
+    assert f"{own:.1f} mm" in result.sentence
+    assert f"{nearest:.1f} mm nearest" in result.sentence
+    assert f"{classical:.1f} mm classical" in result.sentence
+
+
+@cache
+def untrained(layout: str = "reference") -> tuple[Network, PoseSet, Samples, np.ndarray]:
+    poses = make_poses(make_rig("reference"), clips=4, frames=40)
+    samples, parts = context.prepare(poses), splits.split(poses)
+    config = Training(hidden=(8,), layout=layout)
+    return task.begin(poses.skeleton, samples, np.flatnonzero(parts == TRAIN), config), poses, samples, parts
+
+
+def test_a_network_that_has_not_learned_needs_more_motion() -> None:
+    """The five thresholds alone would let it through: here Follow fails too, but Natural says by how much."""
+    net, poses, samples, parts = untrained()
+    card = quality.figures([quality.measure(net, poses, parts, samples)], poses, "block")
+    result = card["tests"][-1]
+    assert (result["name"], result["passed"]) == ("Natural", False)
+    assert "needs more motion" in result["sentence"]
+    assert "Natural" in quality.failed(card)
+    rivals = [card["baselines"][name]["mpjpe_mm"] for name in ("nearest_steps", "classical_mean")]
+    assert result["score"] == pytest.approx(card["refined"]["mpjpe_mm"] / min(rivals))
+
+
+def test_natural_is_not_measured_where_there_is_nothing_to_copy_and_counts_neither_way() -> None:
+    net, poses, samples, _ = learned()
+    everything = np.full(poses.frames, TEST, np.int8)
+    card = quality.figures([quality.measure(net, poses, everything, samples)], poses, "unseen clips")
+    result = card["tests"][-1]
+    assert (result["passed"], result["score"]) == (None, None)
+    assert "no training frames" in result["sentence"]
+    assert quality.failed(card) == []
+    assert "5 of 5 tests passed; not measured: Natural" in quality.text(card)
+    assert card["figures"][1]["bar"] is None
+    json.dumps(card, allow_nan=False)
+
+
+def test_one_fold_that_fails_fails_natural_for_all() -> None:
+    _, poses, _, _ = learned()
+    good = measured()
+    for verdicts, expected in (
+        ((True, False), False),
+        ((None, False), False),
+        ((True, None), None),
+        ((True, True), True),
+    ):
+        folds = [replace(good, tests=[*good.tests[:-1], replace(good.tests[-1], passed=passed)]) for passed in verdicts]
+        assert quality.figures(folds, poses, "clip")["tests"][-1]["passed"] is expected
+
+
+# ---------------------------------------------------------------- rivals know what the network knows
+
+
+@pytest.mark.parametrize(("layout", "told"), [("reference", "orientations too"), ("positions", "positions only")])
+def test_answers_with_steps_get_orientations_where_the_network_does(layout: str, told: str) -> None:
+    _, poses, samples, parts = untrained()
+    rig, rows, train = poses.skeleton, np.flatnonzero(parts == TEST), np.flatnonzero(parts == TRAIN)
+    targets, truth = batches.asked(LAYOUTS[layout], rig, samples, rows)
+    frames = baselines.frames_of(LAYOUTS[layout], rig, samples, train)
+    start = baselines.with_root(batches.mean_pose(samples, train), targets)
+    answers = {
+        "classical_mean": baselines.classical(LAYOUTS[layout], rig, start, targets).rot,
+        "nearest_steps": baselines.converged(LAYOUTS[layout], rig, baselines.nearest(frames, targets)[0], targets).rot,
+    }
+    found = errors.stepped_errors(LAYOUTS[layout], rig, samples, train, rows)
+    for name, rot in answers.items():
+        turned, _ = forward_kinematics.forward_components(rig, rot, rig.offsets / rig.leg_length)
+        between = np.einsum("abin,cbin->acin", turned[:, :, list(rig.effectors)], targets.turned)
+        trace = between[0, 0] + between[1, 1] + between[2, 2]
+        median = np.degrees(np.median(np.arccos(np.clip((trace - 1) / 2, -1, 1))))
+        assert (median < 0.1) == (layout == "reference")
+        expected = errors.errors_of(rig, rot, targets, truth)
+        mine = found[name]
+        assert mine is not None
+        np.testing.assert_allclose(mine.joints, expected.joints, atol=1e-6)
+    net, poses, samples, parts = untrained(layout)
+    card = quality.figures([quality.measure(net, poses, parts, samples)], poses, "block")
+    labelled = [line for line in quality.table(card) if told in line]
+    assert len(labelled) == 3
+    assert any(line.startswith(f"classical solver from mean pose, {told}") for line in labelled)
+    assert any(line.startswith("nearest training frame by positions") for line in quality.table(card))
+
+
+def test_answers_with_steps_find_the_hips_where_the_network_has_to() -> None:
+    net, poses, samples, parts = untrained("free")
+    found = quality.measure(net, poses, parts, samples)
+    for name in ("classical_mean", "nearest_steps", "refined"):
+        e = found.errors[name]
+        assert e is not None
+        assert e.hips.mean() > 1e-3
+    assert found.errors["mean_pose"] is not None
+    assert not np.any(found.errors["mean_pose"].hips)
+    lines = quality.table(quality.figures([found], poses, "block"))
+    assert sum("Hips not given" in line for line in lines) == 3
+
+
+def test_a_known_pose_is_found_again_where_the_hips_are_free() -> None:
+    _, poses, samples, parts = untrained("free")
+    rig, rows = poses.skeleton, np.flatnonzero(parts == TRAIN)
+    targets, truth = batches.asked(LAYOUTS["free"], rig, samples, rows)
+    rot, shift, found = baselines.nearest(baselines.frames_of(LAYOUTS["free"], rig, samples, rows), targets)
+    np.testing.assert_array_equal(found, rows)
+    e = errors.errors_of(rig, rot, targets, truth, shift)
+    assert max(e.effector.max(), e.joints.max(), e.hips.max()) < 1e-5
+
+
+def brute_force_nearest(
+    poses: PoseSet, samples: Samples, train: np.ndarray, test: np.ndarray, turn_weight: float
+) -> np.ndarray:
+    """For each test frame the training frame with the nearest effectors, one by one."""
+    rig, chosen = poses.skeleton, []
+    _, _, known = batches.true_batch(rig, samples, train)
+    _, _, asked = batches.true_batch(rig, samples, test)
+
+    def vector(targets: context.Targets, n: int) -> np.ndarray:
+        turns = rotations.axis_angle_from_matrix(targets.turned[..., n].transpose(2, 0, 1)) * turn_weight
+        return np.concatenate([targets.positions[:, :, n].T.ravel(), turns.ravel()])
+
+    for n in range(len(test)):
+        apart = [np.linalg.norm(vector(known, k) - vector(asked, n)) for k in range(len(train))]
+        chosen.append(train[int(np.argmin(apart))])
+    return np.array(chosen)
+
+
+def test_the_nearest_frame_is_a_training_frame() -> None:
+    """No test frame may serve as its own nearest: the row is compared with a search among the training frames alone."""
+    net, poses, samples, parts = untrained()
+    rig, test, train = poses.skeleton, np.flatnonzero(parts == TEST), np.flatnonzero(parts == TRAIN)
+    found = quality.measure(net, poses, parts, samples).errors
+    _, heads, targets = batches.true_batch(rig, samples, test)
+    truth = Truth(rotations.matrix_components(batches.components(samples.rot[test])), heads)
+    for name, turn_weight in (("nearest", 0.0), ("nearest_steps", baselines.TURN_WEIGHT)):
+        chosen = brute_force_nearest(poses, samples, train, test, turn_weight)
+        assert set(chosen) <= set(train)
+        rot = baselines.with_root(batches.components(samples.rot[chosen]), targets)
+        if name == "nearest_steps":
+            rot = baselines.converged(net.layout, rig, rot, targets).rot
+        expected, mine = errors.errors_of(rig, rot, targets, truth), found[name]
+        assert mine is not None
+        assert mine.joints.min() > 1e-3
+        np.testing.assert_allclose(mine.joints, expected.joints, atol=1e-5)
+        np.testing.assert_allclose(mine.effector, expected.effector, atol=1e-5)
 
 
 # ---------------------------------------------------------------- whose frames
@@ -165,7 +344,7 @@ def test_errors_are_what_they_are_called() -> None:
     targets = context.targets_of(rig, turned, heads, zeros, np.zeros((1, 2)), np.zeros((1, 2)), zeros, zeros)
     rot = truth_rot.copy()
     rot[2, rig.names.index("LeftForeArm")] = np.radians(30)
-    found = quality.errors_of(rig, rot, targets, Truth(turns, heads)).figures()
+    found = errors.errors_of(rig, rot, targets, Truth(turns, heads)).figures()
     forearm = rig.offsets[rig.names.index("LeftHand")]
     chord = 2 * np.sin(np.radians(15)) * np.hypot(forearm[0], forearm[1])
     assert found["effector_mm"]["mean"] == pytest.approx(chord * 1000 / 5, rel=1e-6)
@@ -181,9 +360,9 @@ def test_the_card_pools_the_frames_of_all_folds() -> None:
     first[test[5:]] = UNUSED
     second[test[:5]] = UNUSED
     poor = replace(net, parameters=0.9 * net.parameters)
-    measured = [quality.measure(n, poses, p, samples) for n, p in ((net, first), (poor, second))]
-    card = quality.figures(measured, poses, "clip")
-    parts_of = [m.errors["holdout"] for m in measured]
+    folds = [quality.measure(n, poses, p, samples) for n, p in ((net, first), (poor, second))]
+    card = quality.figures(folds, poses, "clip")
+    parts_of = [m.errors["holdout"] for m in folds]
     every = np.concatenate([p.effector for p in parts_of if p is not None], axis=1)
     assert every.shape == (1, len(test))
     assert card["holdout"]["effector_mm"]["mean"] == pytest.approx(every.mean() * 1000)
@@ -192,37 +371,37 @@ def test_the_card_pools_the_frames_of_all_folds() -> None:
     assert card["samples"]["folds"] == 2
     by_name = {t["name"]: t for t in card["tests"]}
     for name in ("Holdout (FK)", "Noise robustness", "Follow"):
-        scores = [next(r.score for r in m.tests if r.name == name) for m in measured]
+        scores = [next(r.score for r in m.tests if r.name == name) for m in folds]
         assert by_name[name]["score"] == (min if name == "Follow" else max)(scores)
-        assert by_name[name]["passed"] == all(next(r.passed for r in m.tests if r.name == name) for m in measured)
+        assert by_name[name]["passed"] == all(next(r.passed for r in m.tests if r.name == name) for m in folds)
 
 
 def test_the_card_is_complete_and_reads_well() -> None:
     net, poses, samples, parts = learned()
     card = quality.figures([quality.measure(net, poses, parts, samples)], poses, "frame")
     json.dumps(card, allow_nan=False)
-    rows = ("rest", "mean_pose", "nearest", "ridge", "classical_rest", "classical_mean")
+    rows = ("rest", "mean_pose", "nearest", "ridge", "classical_rest", "classical_mean", "nearest_steps")
     for figures in (card["holdout"], card["refined"], card["without_context"], *(card["baselines"][r] for r in rows)):
         assert {"effector_mm", "mpjpe_mm", "rotation_deg"} <= set(figures)
     assert card["refined"]["effector_mm"]["mean"] < 0.2 * card["holdout"]["effector_mm"]["mean"]
     assert card["holdout"]["effector_mm"]["mean"] < card["baselines"]["mean_pose"]["effector_mm"]["mean"] / 3
     lines = quality.text(card)
-    assert sum(line.startswith(("PASS", "FAIL")) for line in lines) == 5
-    assert any(line == "5 of 5 tests passed" for line in lines)
+    assert sum(line.startswith(("PASS", "FAIL")) for line in lines) == 6
+    assert any(line == "6 of 6 tests passed" for line in lines)
     assert any("LEAKY" in line for line in lines)
 
 
 def test_frames_that_were_learned_are_never_scored() -> None:
     net, poses, samples, parts = learned()
-    measured = quality.measure(net, poses, parts, samples)
-    errors = measured.errors["holdout"]
-    assert errors is not None
-    assert errors.effector.shape[1] == np.sum(parts == TEST) == len(measured.clip)
+    found = quality.measure(net, poses, parts, samples)
+    holdout = found.errors["holdout"]
+    assert holdout is not None
+    assert holdout.effector.shape[1] == np.sum(parts == TEST) == len(found.clip)
     rot = samples.rot.copy()
     rot[parts != TEST] += 0.5
     again = quality.measure(net, poses, parts, replace(samples, rot=rot)).errors["holdout"]
     assert again is not None
-    np.testing.assert_array_equal(again.effector, errors.effector)
+    np.testing.assert_array_equal(again.effector, holdout.effector)
 
 
 def test_without_training_frames_the_baselines_that_need_them_are_missing() -> None:
@@ -240,13 +419,35 @@ def test_blinding_ground_phase_and_task_is_what_the_row_says() -> None:
     columns = net.layout.columns(net.skeleton)
     blind = np.concatenate([columns["ground"], columns["phase"], columns["task"]])
     parameters = net.parameters.copy()
-    (weights, _), _ = network.layers(parameters, network.sizes(net.skeleton, net.layout, net.hidden))
+    (weights, _), _ = network.stack(replace(net, parameters=parameters)).layers
     weights[blind] = 0
     deaf = replace(net, parameters=parameters)
     targets, truth = batches.asked(net.layout, net.skeleton, samples, rows)
-    expected = quality.predicted(deaf, targets, truth).effector
-    np.testing.assert_allclose(quality.without_context(deaf, samples, rows).effector, expected, atol=1e-6)
-    np.testing.assert_allclose(quality.without_context(net, samples, rows).effector, expected, atol=1e-6)
+    expected = errors.predicted(deaf, targets, truth).effector
+    np.testing.assert_allclose(errors.without_context(deaf, samples, rows).effector, expected, atol=1e-6)
+    np.testing.assert_allclose(errors.without_context(net, samples, rows).effector, expected, atol=1e-6)
+
+
+def test_the_card_holds_the_document_that_all_wings_share() -> None:
+    net, poses, samples, parts = learned()
+    card = quality.figures(
+        [quality.measure(net, poses, parts, samples)], poses, "block", files=["a.npz"], seed=7, trained_s=100.0
+    )
+    keys = ("wing", "version", "data", "seed", "cpu_s", "figures", "not_reached", "tests")
+    common = cards.from_json({key: card[key] for key in keys})
+    assert (common.wing, common.seed, common.data.files, common.data.frames) == ("ik", 7, ("a.npz",), poses.frames)
+    assert common.cpu_s > 100
+    assert common.exit_code == 0
+    alone, joints, turns = common.figures
+    assert alone.value == pytest.approx(card["holdout"]["effector_mm"]["mean"])
+    assert alone.rivals["mean pose"] == pytest.approx(card["baselines"]["mean_pose"]["effector_mm"]["mean"])
+    assert joints.value == pytest.approx(card["refined"]["mpjpe_mm"])
+    rivals = [card["baselines"][name]["mpjpe_mm"] for name in ("nearest_steps", "classical_mean")]
+    assert joints.bar == pytest.approx(max(min(rivals), quality.EXACT))
+    assert turns.value == pytest.approx(card["refined"]["rotation_deg"])
+    assert alone.ci95 is not None
+    assert alone.ci95[0] <= alone.value <= alone.ci95[1]
+    assert alone.n == np.sum(parts == TEST)
 
 
 # ---------------------------------------------------------------- the plain answers
@@ -256,7 +457,7 @@ def test_the_nearest_frame_of_a_known_pose_is_itself() -> None:
     _, poses, samples, parts = learned()
     rows = np.flatnonzero(parts == TRAIN)
     posed, _, targets = batches.true_batch(poses.skeleton, samples, rows)
-    rot, found = baselines.nearest(poses.skeleton, samples, rows, targets)
+    rot, _, found = baselines.nearest(baselines.frames_of(LAYOUTS["positions"], poses.skeleton, samples, rows), targets)
     np.testing.assert_array_equal(found, rows)
     apart = rotations.matrix_components(rot) - rotations.matrix_components(posed)
     assert np.abs(apart).max() < 1e-5
@@ -271,9 +472,9 @@ def test_the_plain_answers_take_the_hips_as_given() -> None:
     for rot in (
         baselines.rest(rig, targets),
         baselines.with_root(batches.mean_pose(samples, train), targets),
-        baselines.nearest(rig, samples, train, targets)[0],
+        baselines.nearest(baselines.frames_of(LAYOUTS["positions"], rig, samples, train), targets)[0],
         baselines.ridge(rig, model, targets),
-        baselines.classical(rig, baselines.rest(rig, targets), targets),
+        baselines.classical(LAYOUTS["positions"], rig, baselines.rest(rig, targets), targets).rot,
     ):
         assert rot.shape == (3, rig.count, len(rows))
         np.testing.assert_allclose(rotations.matrix_components(rot)[:, :, 0], targets.root, atol=1e-5)
@@ -283,7 +484,7 @@ def test_the_classical_solver_reaches_what_can_be_reached() -> None:
     _, poses, samples, parts = learned()
     rig = poses.skeleton
     _, _, targets = batches.true_batch(rig, samples, np.flatnonzero(parts == TEST))
-    rot = baselines.classical(rig, baselines.rest(rig, targets), targets)
+    rot = baselines.classical(LAYOUTS["positions"], rig, baselines.rest(rig, targets), targets).rot
     assert np.median(batches.effector_distances(rig, rot, targets)) < 1e-4
 
 

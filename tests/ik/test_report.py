@@ -17,6 +17,7 @@ from neural_network.ik import quality, report, task
 from neural_network.ik.context import Samples, prepare
 from neural_network.ik.network import Network
 from neural_network.ik.settings import Training
+from neural_network.learning.page import INK
 from neural_network.motion import splits
 from neural_network.motion.pose_set import PoseSet
 from neural_network.motion.splits import TRAIN
@@ -107,14 +108,14 @@ def test_every_picture_says_what_it_is_and_every_id_is_its_own(source: str) -> N
 
 
 def test_pictures_take_the_colour_of_the_page(source: str) -> None:
-    assert report.INK not in source
+    assert INK not in source
     assert source.count("currentColor") > 50
     assert "prefers-color-scheme: dark" in source
 
 
 def test_it_shows_the_figures_of_the_card(source: str, case: tuple[Network, Samples, dict[str, Any]]) -> None:
     text, card = Page(source).text, case[2]
-    for name, label in quality.ROWS:
+    for name, label in quality.labels(orientations=True, free_root=False):
         assert label in text
         assert f"{card['baselines'][name]['mpjpe_mm']:,.2f}" in text
     for row in (card["holdout"], card["refined"], card["without_context"]):
@@ -123,8 +124,11 @@ def test_it_shows_the_figures_of_the_card(source: str, case: tuple[Network, Samp
         assert test["name"] in text
         assert test["sentence"] in text
     passed = sum(test["passed"] for test in card["tests"])
-    assert f"{passed} of 5 tests passed" in text
-    assert text.count("FAIL") == 5 - passed
+    assert f"{passed} of 6 tests passed" in text
+    assert text.count("FAIL") == 6 - passed
+    for figure in card["figures"]:
+        assert figure["name"] in text
+        assert f"{figure['value']:,.2f}" in text
     for name, value in card["clips"].items():
         assert name in text
         assert f"{value:.2f}" in text
@@ -159,7 +163,7 @@ def test_weights_that_were_tested_only_show_no_training(
     net, samples, card = case
     page = Page(report.html(net, poses, samples, card, ()))
     assert len(list(page.all("svg"))) == 3
-    assert "no course of training" in page.text
+    assert "no training history" in page.text
 
 
 def test_weights_fitted_on_every_clip_show_no_pose_as_unseen(

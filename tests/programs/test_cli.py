@@ -16,12 +16,12 @@ from neural_network.__main__ import main
 from neural_network.core import forward_kinematics as fk
 from neural_network.core import rotations
 from neural_network.ik import batches, network, quality, targets_file
-from neural_network.ik.task import fit
 from neural_network.ik.context import prepare
 from neural_network.ik.losses import limit_excess
 from neural_network.ik.network import Network
 from neural_network.ik.settings import Training
 from neural_network.ik.solver import Solver
+from neural_network.ik.task import fit
 from neural_network.motion import pose_set, splits
 from neural_network.motion.pose_set import PoseSet
 from neural_network.motion.splits import TEST, TRAIN
@@ -127,19 +127,20 @@ def test_a_trained_network_passes_and_its_figures_are_written_as_json(
     out = tmp_path / "new" / "card.json"
     assert main(words("test", files, "--json", out)) == 0
     text = capsys.readouterr().out
-    assert "5 of 5 tests passed" in text
+    assert "6 of 6 tests passed" in text
     assert "split block" in text
     card = json.loads(out.read_text())
     parts = splits.split(poses, "block")
     assert card["samples"]["split"] == "block"
     assert card["samples"]["test"] == np.sum(parts == TEST)
     assert card["samples"]["train"] == np.sum(parts == TRAIN)
-    assert set(card["baselines"]) == {"rest", "mean_pose", "nearest", "ridge", "classical_rest", "classical_mean"}
+    rivals = {"rest", "mean_pose", "nearest", "ridge", "classical_rest", "classical_mean", "nearest_steps"}
+    assert set(card["baselines"]) == rivals
     shape = {"effector_mm", "mpjpe_mm", "rotation_deg"}
     for row in (card["holdout"], *card["baselines"].values()):
         assert set(row) == shape
     assert {"seconds", "cpu_seconds", "epochs", "best_epoch", "samples_per_second"} <= set(card["train"])
-    assert [set(t) >= {"name", "passed", "score", "threshold"} for t in card["tests"]] == [True] * 5
+    assert [set(t) >= {"name", "passed", "score", "threshold"} for t in card["tests"]] == [True] * 6
     # the figure, worked out here from the network's answer alone
     targets, _ = batches.asked(net.layout, net.skeleton, prepare(poses), np.flatnonzero(parts == TEST))
     error = batches.effector_distances(net.skeleton, batches.predict(net, targets)[0], targets).mean() * 1000

@@ -12,7 +12,7 @@ from conftest import run_cli
 from benchmarks.creatures import CREATURES, body_of, poses_of
 from neural_network.core import skeleton
 from neural_network.core.reference_rig import reference
-from neural_network.ik import quality
+from neural_network.ik import errors
 from neural_network.motion import pose_set
 from neural_network.rigs.creatures import controlled_bones, find_effectors
 
@@ -104,13 +104,14 @@ def test_up_is_up_where_two_feet_lie_far_behind_their_ankles() -> None:
 
 
 def test_who_reaches_out_with_one_target_is_a_hand_where_there_are_hands() -> None:
-    assert quality._hands(reference()).tolist() == [0, 1]
+    assert errors.hands_of(reference()).tolist() == [0, 1]
     dragon = body_of(CREATURES["dragon"])
-    assert {dragon.names[dragon.effectors[e]] for e in quality._hands(dragon)} == {"W5.L", "W5.R"}
+    assert {dragon.names[dragon.effectors[e]] for e in errors.hands_of(dragon)} == {"W5.L", "W5.R"}
     snake = body_of(CREATURES["snake"])
-    assert len(quality._hands(snake)) == 2
+    assert len(errors.hands_of(snake)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dog", "snake"])
 def test_the_trainer_takes_a_creature_and_says_errors_in_body_lengths(tmp_path: Path, name: str) -> None:
     poses = poses_of(CREATURES[name])
