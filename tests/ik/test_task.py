@@ -402,3 +402,21 @@ def test_weights_on_another_body_see_inputs_of_the_usual_spread() -> None:
     before, after = (np.abs((inputs - n.mean[columns]) / n.deviation[columns]).max() for n in (start, found))
     assert after < 0.5 * before
     np.testing.assert_array_equal(found.parameters, start.parameters)
+
+
+# ---------------------------------------------------------------- inputs that never varied
+
+
+@pytest.mark.parametrize("name", ["task", "phase", "low"])
+def test_an_input_that_never_varied_in_training_does_not_move_the_pose(name: str) -> None:
+    """All clips of one task, only the task renamed: the same poses are asked for, the same must come."""
+    rig, samples, parts = laid_out()
+    constant = replace(samples, **{name: np.full_like(getattr(samples, name), 0.5)})
+    net = task.fit(rig, constant, parts, replace(QUICK, epochs=2))
+    rows = np.flatnonzero(parts == VALIDATION)
+    targets, _ = batches.asked(net.layout, rig, constant, rows)
+    renamed, _ = batches.asked(net.layout, rig, replace(constant, **{name: getattr(constant, name) + 0.5}), rows)
+    assert not np.array_equal(getattr(targets, name), getattr(renamed, name))
+    np.testing.assert_array_equal(batches.predict(net, targets)[0], batches.predict(net, renamed)[0])
+    learned = task.fit(rig, samples, parts, replace(QUICK, epochs=2))
+    assert not np.array_equal(batches.predict(learned, targets)[0], batches.predict(learned, renamed)[0])
