@@ -23,7 +23,7 @@ from neural_network.core.rotations import axis_angle_from_matrix, matrix_from_ax
 from neural_network.core.skeleton import Skeleton
 from neural_network.formats import bvh
 from neural_network.motion.clip import Clip
-from neural_network.rigs import retarget
+from neural_network.rigs import foot_placement, retarget, rig_body, t_pose
 from neural_network.rigs.bone_tree import ancestors
 
 from .rigs import Rig, a_pose, all_rigs, proportioned, skeleton, true_bones, turned
@@ -78,12 +78,12 @@ def without_first(clip: Clip) -> Clip:
 
 def measure(clip: Clip, target: Skeleton, bones: dict[str, int]) -> Figures:
     """Retarget one clip and look at what came out."""
-    source, motion = retarget.clip_motion(clip, retarget.clip_roles(clip))
+    source, motion = rig_body.clip_motion(clip, rig_body.clip_roles(clip))
     rot, root_pos = retarget.retarget(clip, target, bones)
     matrices = armature_matrices(target, rot, root_pos)
     rest = target.rest_arm[:, :3, :3]
-    body = retarget.skeleton_body(target, bones)
-    moved = retarget.Motion(matrices[..., :3, :3] @ np.swapaxes(rest, -1, -2), matrices[..., :3, 3], clip.fps)
+    body = rig_body.skeleton_body(target, bones)
+    moved = rig_body.RigMotion(matrices[..., :3, :3] @ np.swapaxes(rest, -1, -2), matrices[..., :3, 3], clip.fps)
     return Figures(
         penetration=max(0.0, -lowest(body, moved, skeleton_floor(body)), -lowest_hand(body, moved)),
         skate=skate(body, moved),
@@ -94,40 +94,40 @@ def measure(clip: Clip, target: Skeleton, bones: dict[str, int]) -> Figures:
     )
 
 
-def skeleton_floor(body: retarget.Body) -> dict[str, float]:
+def skeleton_floor(body: rig_body.RigBody) -> dict[str, float]:
     """Rest height [m] of ankles and toes."""
-    floor = retarget._rest_floor(body)
+    floor = foot_placement.rest_floor(body)
     return {r: float(body.heads[j, 2] - floor) for r, j in body.bones.items() if r.endswith(("Foot", "ToeBase"))}
 
 
-def lowest(body: retarget.Body, motion: retarget.Motion, rest: dict[str, float]) -> float:
+def lowest(body: rig_body.RigBody, motion: rig_body.RigMotion, rest: dict[str, float]) -> float:
     """The lowest that an ankle or toe comes [m], measured from its own rest height above z = 0."""
     return min(float((motion.heads[:, body.bones[r], 2] - height).min()) for r, height in rest.items())
 
 
-def lowest_hand(body: retarget.Body, motion: retarget.Motion) -> float:
+def lowest_hand(body: rig_body.RigBody, motion: rig_body.RigMotion) -> float:
     """The lowest that a hand or a bone on it comes [m]."""
     hands = [body.bones[r] for r in ("LeftHand", "RightHand") if r in body.bones]
     bones = [j for j in range(len(body.parents)) if j in hands or set(hands) & set(ancestors(body.parents, j))]
     return float(motion.heads[:, bones, 2].min()) if bones else 0.0
 
 
-def skate(body: retarget.Body, motion: retarget.Motion) -> float:
+def skate(body: rig_body.RigBody, motion: rig_body.RigMotion) -> float:
     """Mean speed [m/s, scaled] along the floor of the toes while their foot is grounded."""
-    scale = retarget._leg_length(body) / GROUND.reference_leg
+    scale = rig_body.leg_length(body) / GROUND.reference_leg
     speeds = []
     for side in ("Left", "Right"):
         end = body.bones.get(side + "ToeBase", body.bones[side + "Foot"])
-        grounded = retarget._grounded(body, motion, side)
+        grounded = foot_placement.standing_frames(body, motion, side)
         speeds.append(central_speed(motion.heads[:, end, :2], motion.fps)[grounded] / scale)
     found = np.concatenate(speeds)
     return float(np.mean(found)) if len(found) else 0.0
 
 
-def wrong_way(body: retarget.Body, motion: retarget.Motion, parts: Sequence[str]) -> float:
+def wrong_way(body: rig_body.RigBody, motion: rig_body.RigMotion, parts: Sequence[str]) -> float:
     """Share of frames in which a knee or an elbow is bent against its hinge by more than WRONG_WAY."""
     bad = []
-    at_t = retarget._rest_to_t_pose(body)
+    at_t = t_pose.rest_to_t_pose(body)
     for side, sign in (("Left", 1.0), ("Right", -1.0)):
         if not all(side + p in body.bones for p in parts):
             continue
@@ -163,7 +163,7 @@ def draw(path: Path, clip: Clip, target: Skeleton, bones: dict[str, int], shown:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    source, motion = retarget.clip_motion(clip, retarget.clip_roles(clip))
+    source, motion = rig_body.clip_motion(clip, rig_body.clip_roles(clip))
     matrices = armature_matrices(target, *retarget.retarget(clip, target, bones))
     rows = [(motion.heads, clip.parents, source.bones), (matrices[..., :3, 3], target.parents, bones)]
     frames = _shown(motion, source.bones, shown)
@@ -192,7 +192,7 @@ def draw(path: Path, clip: Clip, target: Skeleton, bones: dict[str, int], shown:
     pyplot.close(figure)
 
 
-def _shown(motion: retarget.Motion, bones: Mapping[str, int], count: int) -> np.ndarray:
+def _shown(motion: rig_body.RigMotion, bones: Mapping[str, int], count: int) -> np.ndarray:
     """Frames for a picture: half of them over the whole take, half in the second about the lowest that a hand comes."""
     last = len(motion.heads) - 1
     hands = [motion.heads[:, bones[s + "Hand"], 2] for s in ("Left", "Right") if s + "Hand" in bones]

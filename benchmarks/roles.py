@@ -21,7 +21,7 @@ import numpy as np
 
 from neural_network.formats import asf_amc, bvh
 from neural_network.motion.clip import Clip
-from neural_network.rigs.retarget import clip_evidence
+from neural_network.rigs.rig_body import clip_evidence
 from neural_network.rigs.roles import Roles, find_roles
 
 LEAST = {"true": 0.99, "random": 0.95, "swapped": 0.99}

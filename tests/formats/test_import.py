@@ -24,7 +24,7 @@ from neural_network.formats import asf_amc, bvh, importing
 from neural_network.formats.importing import FileReport, ImportOptions, ImportProgress, WrittenFile, conversion
 from neural_network.motion import pose_set
 from neural_network.motion.clip import body_height, figures, global_pose
-from neural_network.rigs import retarget
+from neural_network.rigs import rig_body
 
 ODD = Path(__file__).resolve().parents[1] / "odd"
 POSITIONS = 1e-5
@@ -310,7 +310,7 @@ def test_the_joint_limits_of_the_reference_rig_come_with_the_data(tmp_path: Path
 def test_roles_can_be_given_by_hand_and_what_they_name_must_exist(tmp_path: Path) -> None:
     source = ODD / "01_mixed_rotation_orders.bvh"
     clip = importing.read_clip(source)
-    found = retarget.clip_roles(clip)
+    found = rig_body.clip_roles(clip)
     table = {role: clip.names[j] for role, j in found.bones.items() if j is not None}
     swapped = {**table, "LeftHand": table["RightHand"], "RightHand": table["LeftHand"]}
     for name, roles in (("plain", table), ("swapped", swapped)):

@@ -24,8 +24,8 @@ from neural_network.core.rotations import (
 from neural_network.core.skeleton import Skeleton
 from neural_network.formats import bvh
 from neural_network.motion.clip import Clip
-from neural_network.rigs import retarget
-from neural_network.rigs.roles import Roles, mirrored
+from neural_network.rigs import proportions, retarget, rig_body
+from neural_network.rigs.roles import ROLE_NAMES, Roles, mirrored
 
 RIGS = all_rigs()
 REFERENCE = reference()
@@ -54,7 +54,7 @@ def widest(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def source_directions(clip: Clip) -> np.ndarray:
-    body, motion = retarget.clip_motion(clip, retarget.clip_roles(clip))
+    body, motion = rig_body.clip_motion(clip, retarget.clip_roles(clip))
     return directions(motion.heads, dict(body.bones))
 
 
@@ -208,7 +208,7 @@ def test_elbows_bend_about_their_hinge_however_the_file_rolls_its_arms() -> None
 
 def test_roles_that_are_given_are_used() -> None:
     clip = walk(RIGS["mixamo"])
-    roles = retarget.clip_roles(clip)
+    roles = rig_body.clip_roles(clip)
     _, rot, root_pos = retarget.to_reference(clip, mirrored(roles))
     heads = heads_of(REFERENCE, rot, root_pos)
     assert np.all(
@@ -241,7 +241,7 @@ def test_one_frame_is_a_pose() -> None:
 def test_a_clip_without_legs_is_refused_and_told_what_to_do() -> None:
     clip = walk(RIGS["mixamo"])
     with pytest.raises(ValueError, match=r"no bone for Hips.*--roles"):
-        retarget.to_reference(clip, Roles(dict.fromkeys(retarget.ROLE_NAMES)))
+        retarget.to_reference(clip, Roles(dict.fromkeys(ROLE_NAMES)))
 
 
 @pytest.mark.slow
@@ -271,14 +271,14 @@ def test_the_reference_in_a_body_s_own_lengths_moves_exactly_as_the_body(family:
     skeleton_of_it, rot, root_pos = retarget.to_proportioned_reference(clip)
     assert skeleton_of_it.fingerprint == REFERENCE.fingerprint
     heads = heads_of(skeleton_of_it, rot, root_pos)
-    body, motion = retarget.clip_motion(clip, retarget.clip_roles(clip))
+    body, motion = rig_body.clip_motion(clip, retarget.clip_roles(clip))
     away = [heads[:, OWN[r]] - motion.heads[:, body.bones[r]] for r in ("LeftHand", "RightHand", "Head", "LeftArm")]
     lift = np.median(away[0][:, 2])  # the floor is put at z = 0
     assert max(np.abs(a - [0, 0, lift]).max() for a in away) < 1e-6
 
 
 def test_the_reference_in_its_own_lengths_is_the_reference() -> None:
-    again = retarget.proportioned_reference(retarget.skeleton_body(REFERENCE, OWN))
+    again = proportions.proportioned_reference(rig_body.skeleton_body(REFERENCE, OWN))
     assert abs(again.leg_length - REFERENCE.leg_length) < 1e-6
     lengths = [np.linalg.norm(s.offsets, axis=1) for s in (REFERENCE, again)]
     assert np.allclose(
@@ -297,7 +297,7 @@ def test_long_arms_on_short_legs_do_not_reach_through_the_floor() -> None:
         arm = turned_down[:, bones[side + "Arm"]]
         turned_down[:, bones[side + "Arm"]] = quaternion_from_matrix(hang @ matrix_from_quaternion(arm))
     stooped = replace(clip, rotations=turned_down)
-    body, motion = retarget.clip_motion(stooped, retarget.clip_roles(stooped))
+    body, motion = rig_body.clip_motion(stooped, retarget.clip_roles(stooped))
     assert motion.heads[:, [body.bones[s + "Hand"] for s in ("Left", "Right")], 2].min() > 0
     small = proportioned(RIGS["stylised, few bones"], legs=0.35, arms=1.2)
     target, own = skeleton(small), true_bones(small)

@@ -15,7 +15,7 @@ from conftest import slow_except
 from benchmarks.rigs import Rig, a_pose, all_rigs, build, heaped, proportioned, turned, walk
 from benchmarks.roles import right_roles, score_truth, swapped_names
 from neural_network.rigs.creatures import find_effectors
-from neural_network.rigs.retarget import clip_evidence
+from neural_network.rigs.rig_body import clip_evidence
 from neural_network.rigs.roles import ROLE_NAMES, Roles, find_roles, load_roles, mirrored, save_roles
 
 RIGS = all_rigs()

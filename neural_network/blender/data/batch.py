@@ -25,7 +25,7 @@ from ...formats import importing
 from ...formats.importing import ImportOptions
 from ...motion import pose_set
 from ...motion.pose_set import PoseSet
-from ...rigs import retarget
+from ...rigs import retarget, rig_body
 from ..host.rig import SAME, read
 from . import extract, mocap
 
@@ -296,9 +296,9 @@ def _open(path: Path, fps: float) -> None:
 
 def _onto_reference(poses: PoseSet, played: dict[str, int]) -> PoseSet:
     """Poses carried onto the reference rig; ``played`` maps roles to the skeleton's bones. ValueError for what is no human."""
-    source, rig = retarget.skeleton_body(poses.skeleton, played), reference()
-    retarget.require_legs(source.bones, "character")
-    target = retarget.skeleton_body(rig, {name: j for j, name in enumerate(rig.names)})
+    source, rig = rig_body.skeleton_body(poses.skeleton, played), reference()
+    rig_body.require_legs(source.bones, "character")
+    target = rig_body.skeleton_body(rig, {name: j for j, name in enumerate(rig.names)})
     clips = []
     rest = poses.skeleton.rest_arm[:, :3, :3]
     for clip, name in enumerate(poses.clip_names):
@@ -308,7 +308,7 @@ def _onto_reference(poses: PoseSet, played: dict[str, int]) -> PoseSet:
         )
         turned = posed[..., :3, :3] @ rest.transpose(0, 2, 1)
         rate = float(poses.clip_fps[clip])
-        carried, root = retarget.carry(source, retarget.Motion(turned, posed[..., :3, 3], rate), target)
+        carried, root = retarget.carry(source, rig_body.RigMotion(turned, posed[..., :3, 3], rate), target)
         rot = retarget.local_rotations(rig, carried)
         clips.append(
             pose_set.make(rig, rot, root, np.zeros(len(rot), int), [name], [poses.clip_tasks[clip]], clip_fps=rate)

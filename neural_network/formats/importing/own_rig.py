@@ -15,7 +15,7 @@ from ...core.skeleton import Skeleton
 from ...motion import pose_set
 from ...motion.clip import Clip, body_joints, global_pose, rest_positions
 from ...motion.pose_set import PoseSet
-from ...rigs import retarget
+from ...rigs import rig_body
 from ...rigs.roles import Roles
 
 EFFECTORS = ("LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head")
@@ -87,7 +87,7 @@ def own_poses(clip: Clip, roles: Roles | None = None) -> OwnPoses:
     the targets of a control rig, are left out and named in the notes. So are positions of joints below the hips that
     move, because bones keep their length.
     """
-    roles = retarget.clip_roles(clip) if roles is None else roles
+    roles = rig_body.clip_roles(clip) if roles is None else roles
     hips = roles.bones.get("Hips")
     top = hips if hips is not None else _moving_root(clip)
     keep = np.zeros(len(clip.parents), bool)

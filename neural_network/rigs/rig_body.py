@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A skeleton and its motion as retargeting sees them, whether they come from a file or from an armature.
+
+All frames are armature axes: metres, Z up.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core import forward_kinematics as fk
+from ..core import tree
+from ..core.rotations import matrix_from_quaternion
+from ..core.skeleton import Skeleton
+from ..motion.clip import Clip, moving_offsets
+from .bone_tree import ancestors
+from .roles import Roles, find_roles
+
+UP = np.array([0.0, 0.0, 1.0])
+EVIDENCE_FRAMES = 80  # frames of a take that are used to find roles
+
+
+@dataclass(frozen=True)
+class RigBody:
+    """A skeleton at rest, and which of its bones have a role."""
+
+    parents: np.ndarray
+    """(J) int, -1 for a root."""
+    heads: np.ndarray
+    """(J, 3) rest heads [m, Z up]."""
+    tails: np.ndarray
+    """(J, 3) rest tails [m, Z up]; equal to the head if unknown."""
+    bones: Mapping[str, int]
+    """Role -> bone index, only for roles that the skeleton has."""
+
+
+@dataclass(frozen=True)
+class RigMotion:
+    """World motion of a skeleton [m, Z up]."""
+
+    turned: np.ndarray
+    """(F, J, 3, 3) rotation of each bone since its rest, in world axes."""
+    heads: np.ndarray
+    """(F, J, 3) heads."""
+    fps: float
+
+
+# ---------------------------------------------------------------- from clips
+
+
+def clip_roles(clip: Clip) -> Roles:
+    """Roles of a clip's joints, by names, rest and motion together."""
+    names, parents, heads, evidence = clip_evidence(clip)
+    return find_roles(names, parents, heads, **evidence)
+
+
+def clip_evidence(clip: Clip) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, dict[str, Any]]:
+    """The arguments of ``find_roles`` for a clip: names, parents, rest heads (J, 3) [m, Z up] and the keyword arguments."""
+    axes = _armature_axes(clip)
+    heads = tree.sums(clip.parents, clip.offsets * clip.unit @ axes.T)
+    own_tips = {j: np.asarray(tip) * clip.unit @ axes.T for j, tip in clip.tips.items()}
+    evidence: dict[str, Any] = {"tips": {j: heads[j] + tip for j, tip in own_tips.items()}}
+    if clip.frames > 1:
+        frames = np.unique(np.linspace(0, clip.frames - 1, min(clip.frames, EVIDENCE_FRAMES)).astype(int))
+        turned, positions = _world_motion(clip, axes, frames)
+        evidence["motion"] = positions
+        evidence["motion_tips"] = {j: positions[:, j] + turned[:, j] @ tip for j, tip in own_tips.items()}
+        likeness = np.abs(np.einsum("fjc,jc->fj", clip.rotations[frames], clip.rotations[frames[0]]))
+        evidence["turning"] = 2 * np.arccos(np.clip(likeness, 0, 1)).max(axis=0)
+    return clip.names, clip.parents, heads, evidence
+
+
+def clip_motion(clip: Clip, roles: Roles) -> tuple[RigBody, RigMotion]:
+    """The clip's skeleton and world motion [m, Z up]; a clip without frames gives empty arrays."""
+    axes = _armature_axes(clip)
+    heads = tree.sums(clip.parents, clip.offsets * clip.unit @ axes.T)
+    bones = {role: j for role, j in roles.bones.items() if j is not None}
+    for side in ("Left", "Right"):
+        if side + "Hand" in bones:
+            bones[side + "Hand"] = _last_wrist_joint(clip, bones[side + "Hand"])
+    tips = {j: heads[j] + tip * clip.unit @ axes.T for j, tip in clip.tips.items()}
+    body = RigBody(clip.parents, heads, _tails(clip.parents, heads, tips, bones), bones)
+    turned, positions = _world_motion(clip, axes, np.arange(clip.frames))
+    return body, RigMotion(turned, positions, clip.fps)
+
+
+def _armature_axes(clip: Clip) -> np.ndarray:
+    """Matrix (3, 3) from file axes to armature axes (Z up)."""
+    if clip.up_axis.upper() == "Z":
+        return np.eye(3)
+    return np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])
+
+
+def _world_motion(clip: Clip, axes: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """World rotations since rest (F, J, 3, 3) and heads (F, J, 3) [m, Z up] in ``frames``."""
+    local = axes @ matrix_from_quaternion(np.asarray(clip.rotations, float)[frames]) @ axes.T
+    offsets = moving_offsets(clip, frames) * clip.unit @ axes.T
+    return fk.walk(clip.parents, local, offsets, clip.root_pos[frames] * clip.unit @ axes.T)
+
+
+def _last_wrist_joint(clip: Clip, hand: int) -> int:
+    """The joint that carries the hand: some files split the wrist into several joints at one point (twist, then bend)."""
+    while True:
+        children = np.flatnonzero(clip.parents == hand)
+        same = [int(c) for c in children if np.linalg.norm(clip.offsets[c]) < 1e-6 and np.any(clip.parents == c)]
+        if len(same) != 1:
+            return hand
+        hand = same[0]
+
+
+# ---------------------------------------------------------------- from skeletons
+
+
+def skeleton_body(skeleton: Skeleton, roles: Roles | Mapping[str, int]) -> RigBody:
+    """A Skeleton at rest as retargeting sees it."""
+    table = roles.bones if isinstance(roles, Roles) else roles
+    bones = {role: j for role, j in table.items() if j is not None}
+    parents, rest = np.asarray(skeleton.parents), np.asarray(skeleton.rest_arm, float)
+    heads = rest[:, :3, 3]
+    tips = {}
+    for j in range(len(parents)):
+        if not np.any(parents == j):
+            length = np.linalg.norm(heads[j] - heads[parents[j]]) if parents[j] >= 0 else 1.0
+            tips[j] = heads[j] + rest[j, :3, 1] * length
+    return RigBody(parents, heads, _tails(parents, heads, tips, bones), bones)
+
+
+def _tails(
+    parents: np.ndarray, heads: np.ndarray, tips: Mapping[int, np.ndarray], bones: Mapping[str, int]
+) -> np.ndarray:
+    """Rest tails (J, 3): the head of the limb's next role, else of the farthest child, else the tip."""
+    tails = np.array(heads)
+    for j in range(len(heads)):
+        children = np.flatnonzero(parents == j)
+        if len(children):
+            tails[j] = heads[children[np.argmax(np.linalg.norm(heads[children] - heads[j], axis=1))]]
+        if j in tips and np.allclose(tails[j], heads[j]):
+            tails[j] = tips[j]
+    for side in ("Left", "Right"):
+        for chain in (("Shoulder", "Arm", "ForeArm", "Hand"), ("Thigh", "Shin", "Foot", "ToeBase")):
+            present = [bones[side + p] for p in chain if side + p in bones]
+            for j, child in itertools.pairwise(present):
+                tails[j] = heads[child]
+    return tails
+
+
+# ---------------------------------------------------------------- bodies
+
+
+def require_legs(bones: Mapping[str, int], what: str) -> None:
+    """Raise ValueError, with the roles that are missing, unless ``bones`` (by role) have hips and two legs."""
+    missing = [r for r in ("Hips", "LeftThigh", "RightThigh", "LeftShin", "RightShin") if r not in bones]
+    if missing:
+        raise ValueError(
+            f"retarget: expected a {what} with hips and two legs, found no bone for {', '.join(missing)}; "
+            "assign them in a roles file (--roles FILE)"
+        )
+
+
+def leg_length(body: RigBody) -> float:
+    """Mean length of the legs [m]: thigh to shin plus shin to foot; without feet, twice thigh to shin."""
+    total = []
+    for side in ("Left", "Right"):
+        thigh, shin = body.heads[body.bones[side + "Thigh"]], body.heads[body.bones[side + "Shin"]]
+        upper = float(np.linalg.norm(shin - thigh))
+        foot = body.bones.get(side + "Foot")
+        total.append(upper + (upper if foot is None else float(np.linalg.norm(body.heads[foot] - shin))))
+    return float(np.mean(total))
+
+
+def posed_heads(body: RigBody, turned: np.ndarray) -> np.ndarray:
+    """Heads (F, J, 3) of a body whose bones have turned (F, J, 3, 3) since rest, with the root at its rest head."""
+    has_parent = body.parents >= 0
+    offsets = np.where(has_parent[:, None], body.heads - body.heads[np.maximum(body.parents, 0)], body.heads)
+    return fk.heads_of(body.parents, turned, offsets)
+
+
+def descendants(parents: np.ndarray, j: int) -> list[int]:
+    """All bones below bone ``j``."""
+    return [k for k in range(len(parents)) if j in ancestors(parents, k)]
