@@ -407,7 +407,7 @@ def test_weights_on_another_body_see_inputs_of_the_usual_spread() -> None:
 # ---------------------------------------------------------------- inputs that never varied
 
 
-@pytest.mark.parametrize("name", ["task", "phase", "low"])
+@pytest.mark.parametrize("name", ["task", "phase"])
 def test_an_input_that_never_varied_in_training_does_not_move_the_pose(name: str) -> None:
     """All clips of one task, only the task renamed: the same poses are asked for, the same must come."""
     rig, samples, parts = laid_out()
