@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Turnaround of the live server over loopback: ``python -m benchmarks.live --seconds 600``.
 
-A server runs as a user would run it. At 120 Hz a rig sends one training frame and one prediction request of the 63 -> 24
-layout; the time until the prediction is there is the turnaround. Reported: its distribution, answers out of order and
-missing, how much memory the server's process gained after ``--settle`` seconds (its replay store fills before), and
-what an answer costs the server alone, which a busy machine changes least.
+The server runs in a process of its own, as for a user. At 120 Hz a rig sends one training frame and one prediction request
+of the 63 -> 24 layout; the turnaround is the time until the prediction arrives. Reported are its distribution, answers out
+of order and missing, the memory that the server's process gained after ``--settle`` seconds (until then its replay store
+fills), and the time one answer takes the server alone, which a busy computer affects least.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def walk(frames: int, rate: float) -> np.ndarray:
 
 
 def answering(count: int = 2000) -> dict[str, float]:
-    """What an answer costs the server without any waiting: one poll that reads a request, predicts and writes [us]."""
+    """Time of one answer without any waiting: one poll that reads a request, predicts and writes [us]."""
     rows = walk(300, 120)
     server = Server(port=0)
     ours, theirs = socket.socketpair()
@@ -88,7 +88,7 @@ def answering(count: int = 2000) -> dict[str, float]:
 
 
 def resident(pid: int) -> float:
-    """Resident memory of a process [MB]; NaN where the system does not tell."""
+    """Resident memory of a process [MB]; NaN where the system does not report it."""
     try:
         words = Path(f"/proc/{pid}/statm").read_text().split()
     except OSError:
@@ -97,7 +97,7 @@ def resident(pid: int) -> float:
 
 
 def measure(seconds: float, rate: float, settle: float, clients: int) -> dict[str, object]:
-    """Run server and clients; the figures."""
+    """Run the server and clients; returns the figures."""
     rows = walk(1200, rate)
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "neural_network", "serve", "--port", "0", "--json", "--folder", folder]
@@ -119,7 +119,7 @@ def measure(seconds: float, rate: float, settle: float, clients: int) -> dict[st
 def drive(
     clients: list[Client], server: subprocess.Popen[str], rows: np.ndarray, seconds: float, rate: float, settle: float
 ) -> dict[str, object]:
-    """Send at a steady rate; one client asks, the others teach rigs of their own."""
+    """Send at a steady rate; the first client requests predictions, the others teach rigs of their own."""
     asking = clients[0]
     turnaround: list[float] = []
     disorder = missing = late = 0
@@ -158,7 +158,7 @@ def drive(
             if server.stdout is not None:  # keep the pipe empty
                 while select.select([server.stdout], [], [], 0)[0] and server.stdout.readline():
                     pass
-    settled = [m for t, m in memory if t >= min(settle, seconds / 2)]
+    settled = [m for t, m in memory if t >= min(settle, seconds / 2)] or [memory[-1][1]]
     ms = 1e3 * np.array(turnaround)
     return {
         "seconds": round(time.perf_counter() - begin, 1),

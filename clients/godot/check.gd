@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Says what a server answers, as one line of JSON: godot3-server -s check.gd PORT TOKEN HELLO.json ROW.json POSES
-# The handshake's answer, the first POSES poses that are pushed, and the answer to the prediction of the numbers in
-# ROW.json; an empty list there asks for none. "greeted" is printed before, once the handshake is answered.
+# Prints what a server answers, as one line of JSON: godot3-server -s check.gd PORT TOKEN HELLO.json ROW.json POSES
+# It has the handshake's answer, the first POSES poses that the server sends, and the prediction for the numbers in
+# ROW.json; an empty list there requests none. Before, "greeted" is printed once the handshake is answered.
 extends SceneTree
 
 var _client = preload("nik_client.gd").new()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-# A Neural IK live client for Godot 3. The protocol's page is docs/protocol.md.
+# A Neural IK live client for Godot 3. The protocol is described in docs/protocol.md.
 #
 #   var client = preload("nik_client.gd").new()
 #   client.open({"rig": "hero", "axes": ["-X", "+Y", "+Z"], "quaternion": "xyzw", "layout": "legs"})
@@ -9,7 +9,7 @@
 #               apply(client.numbers(message.payload))
 #       client.send_numbers(client.PREDICT, row)    # row: an array of 63 numbers
 #
-# Nothing here waits: poll() once a frame.
+# Nothing here blocks: call poll() once a frame.
 extends Reference
 
 const HANDSHAKE = 1
@@ -25,8 +25,8 @@ const FLAG_ANSWER = 1
 const FLAG_EXACT = 2
 const HEADER = 24
 
-var answer = null  # the handshake's answer, once it has come
-var error = ""  # why the connection ended
+var answer = null  # the handshake's answer, once it has arrived
+var error = ""  # why the connection was closed
 var _tcp = StreamPeerTCP.new()
 var _hello = {}
 var _token = ""
@@ -48,7 +48,7 @@ func close():
 	_tcp.disconnect_from_host()
 
 
-# Messages that have come, in order: dictionaries with type, flags, sequence, time and payload.
+# Messages received, in order: dictionaries with type, flags, sequence, time and payload.
 func poll():
 	var out = []
 	if _tcp.get_status() != StreamPeerTCP.STATUS_CONNECTED:
@@ -76,7 +76,7 @@ func poll():
 	return out
 
 
-# Send numbers (training frame, prediction, solve); returns the sequence number that the answer will carry.
+# Send numbers (training frame, prediction, solve); returns the sequence number that the answer will have.
 func send_numbers(type, row, flags = 0):
 	var buffer = StreamPeerBuffer.new()
 	buffer.big_endian = false
@@ -117,7 +117,7 @@ func _send(type, payload, flags = 0):
 	return _sequence
 
 
-# The opening: the token where one is asked for, then the handshake. True where the message was a part of it.
+# The opening: the token where the server requires one, then the handshake. True where the message was part of it.
 func _opening(message):
 	if message.type == HANDSHAKE:
 		answer = JSON.parse(message.payload.get_string_from_utf8()).result

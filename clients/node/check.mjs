@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Says what a server answers, as one line of JSON: node check.mjs PORT TOKEN HELLO.json ROW.json [POSES]
-// The handshake's answer, the first poses that are pushed (1 unless told), and the answer to the prediction of the numbers
-// in ROW.json; an empty list there asks for none. "greeted" is printed before, once the handshake is answered.
+// Prints what a server answers, as one line of JSON: node check.mjs PORT TOKEN HELLO.json ROW.json [POSES]
+// It has the handshake's answer, the first POSES (1) poses that the server sends, and the prediction for the numbers in
+// ROW.json; an empty list there requests none. Before, "greeted" is printed once the handshake is answered.
 import { readFileSync } from "node:fs";
 import { connect, TYPE } from "./nik_client.mjs";
 

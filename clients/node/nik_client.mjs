@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A Neural IK live client for Node 18 or newer, without packages. The protocol's page is docs/protocol.md.
+// A Neural IK live client for Node 18 or newer, without packages. The protocol is described in docs/protocol.md.
 //
 //   import { connect, TYPE } from "./nik_client.mjs";
 //   const client = await connect({ rig: "hero", axes: ["+X", "+Y", "+Z"], layout: "legs" }, { port: 47807 });
@@ -21,7 +21,7 @@ export function connect(hello, { host = "127.0.0.1", port = 47807, token = null 
   return new Promise((resolve, reject) => {
     const socket = createConnection({ host, port });
     const handlers = new Map();
-    let early = []; // what came before somebody asked for it: the first pose may come together with the handshake's answer
+    let early = []; // messages without a handler yet: the first pose may arrive together with the handshake's answer
     const nonce = randomBytes(32);
     let inbox = Buffer.alloc(0);
     let theirs = Buffer.alloc(0);
@@ -50,7 +50,7 @@ export function connect(hello, { host = "127.0.0.1", port = 47807, token = null 
         early = early.filter((message) => message.type !== type);
         waiting.forEach(handler);
       },
-      /** Send numbers (training frame, prediction, solve) and return the sequence number that the answer will carry. */
+      /** Send numbers (training frame, prediction, solve) and return the sequence number that the answer will have. */
       send(type, row, flags = 0) {
         const payload = Buffer.alloc(8 * row.length);
         row.forEach((value, i) => payload.writeDoubleLE(value, 8 * i));

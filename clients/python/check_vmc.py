@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Says what pose comes as VMC, with python-osc: ``python check_vmc.py [PORT [BONES]]``.
+"""Print a pose received as VMC, with python-osc: ``python check_vmc.py [PORT [BONES]]``.
 
-The first line is the port it listens at (PORT 0 takes a free one), the second, once so many different bones have come
-(1 unless told), the newest of each as JSON: name -> x, y, z of its place, x, y, z, w of its rotation, in Unity's space.
+The first line is the port it listens on (PORT 0 uses any free one). Once BONES (1) different bones have arrived, the second
+line has the newest of each as JSON: name -> x, y, z of its position and x, y, z, w of its rotation, in Unity's space.
 """
 
 import json
@@ -13,7 +13,7 @@ from pythonosc.osc_server import BlockingOSCUDPServer
 
 
 def main() -> None:
-    """Listen until enough has come."""
+    """Listen until enough bones have arrived."""
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 39539
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     bones = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Foreign programs receive the pose that Blender shows: Node and Godot as watching clients, python-osc as VMC."""
+"""Other programs receive the pose that Blender shows: Node and Godot as watching clients, python-osc as VMC."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOLD["godot"] = (["godot3-server", "-s"], "clients/godot/check.gd", GODOT, "xyzw
 
 @pytest.fixture
 def dancer(teach: Any, demo: Any) -> Any:
-    """The demo character with keyed poses that no bone is at rest in, and an object that is turned and moved."""
+    """The demo character, moved and turned, with keyed poses in which no bone is at rest."""
     import bpy
 
     rng = np.random.default_rng(5)
@@ -63,7 +63,7 @@ def orientations(ob: Any) -> dict[str, np.ndarray]:
 
 
 def in_t_pose(ob: Any) -> dict[str, np.ndarray]:
-    """The same for the T-pose, which Blender is asked to show for a moment."""
+    """The same for the T-pose, which is shown for a moment."""
     import bpy
 
     rig, runtime = wing("blender.host.rig"), wing("blender.host.runtime")
@@ -80,7 +80,7 @@ def in_t_pose(ob: Any) -> dict[str, np.ndarray]:
 def said(
     process: subprocess.Popen[str], while_waiting: Callable[[], object], seconds: float = PATIENT
 ) -> Iterator[str]:
-    """The lines that a program prints; until each has come, something else is done again and again."""
+    """The lines that a program prints; ``while_waiting`` is called until each arrives."""
     lines: list[str] = []
     assert process.stdout is not None
     reader = threading.Thread(target=lambda: lines.extend(process.stdout or ()), daemon=True)
@@ -104,7 +104,7 @@ def run(words: list[str], folder: Path, **env: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        cwd=folder,  # Godot leaves its logs there
+        cwd=folder,  # Godot writes its logs there
         env={**os.environ, "HOME": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **env},
     )
 
@@ -112,9 +112,9 @@ def run(words: list[str], folder: Path, **env: str) -> subprocess.Popen[str]:
 def off(
     chained: dict[str, np.ndarray], shown: dict[str, np.ndarray], rest: dict[str, np.ndarray], facing: np.ndarray
 ) -> float:
-    """[rad] how far the worst bone of a pose that was received is from Blender's.
+    """Largest angle [rad] between a bone of a received pose and Blender's.
 
-    ``chained``: each bone's turn since the T-pose in the character's own axes (docs/protocol.md); ``facing`` brings these
+    ``chained``: each bone's rotation since the T-pose in the character's own axes (docs/protocol.md); ``facing`` brings these
     axes into Blender's world.
     """
     return max(
@@ -123,7 +123,7 @@ def off(
 
 
 def chain(names: list[str], parents: list[int], turns: np.ndarray) -> dict[str, np.ndarray]:
-    """Turns (J, 3, 3) relative to the parents as turns since the T-pose."""
+    """Rotations (J, 3, 3) relative to the parents as rotations since the T-pose."""
     out = turns.copy()
     for j, parent in enumerate(parents):
         if parent >= 0:
@@ -153,7 +153,7 @@ def test_a_watching_program_receives_every_pose_that_blender_shows(which: str, d
     try:
         for line in said(process, lambda: live.ticks.tick(next(moments))):
             if line == "greeted":
-                for frame in frames:  # a frame change is enough: no tick between them
+                for frame in frames:  # a frame change is enough, without a tick
                     bpy.context.scene.frame_set(frame)
                     shown.append(orientations(dancer))
                     heads.append(np.array(dancer.pose.bones["Hips"].head))
@@ -175,7 +175,7 @@ def test_a_watching_program_receives_every_pose_that_blender_shows(which: str, d
         place = facing @ matrix @ (np.array(row[:3]) / units)
         assert np.allclose(place, np.array(dancer.matrix_world.to_3x3()) @ head, atol=1e-5)
     angles = [geodesic_angle(shown[0][name], shown[-1][name]) for name in shown[0]]
-    assert min(angles) > 0.01  # no bone stood still: each was seen to move
+    assert min(angles) > 0.01  # every bone moved
 
 
 def test_python_osc_receives_the_pose_that_blender_sends(dancer: Any, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_python_osc_receives_the_pose_that_blender_sends(dancer: Any, tmp_path: 
     assert off(chained, shown, rest, skeleton.axes.T) < SAME
 
 
-def test_who_cannot_be_sent_to_is_said_in_words(dancer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_that_cannot_be_sent_to_are_reported(dancer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import bpy
 
     from .test_words import says
@@ -234,7 +234,7 @@ def test_who_cannot_be_sent_to_is_said_in_words(dancer: Any, monkeypatch: pytest
         says("not an address", bpy.ops.neural_ik.send_pose)
         asked.vmc_host = "192.0.2.7"
         assert bpy.ops.neural_ik.send_pose() == {"FINISHED"}
-        monkeypatch.setattr(live.session, "online", lambda: False)  # taken back under way
+        monkeypatch.setattr(live.session, "online", lambda: False)  # withdrawn while sending
         live.ticks.tick(1e6)
         assert live.session.state.send is None
         assert "not allowed to go online" in live.session.state.problem

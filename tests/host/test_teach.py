@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Live learning in Blender: taught from actions and over loopback, driving, recorded, and gone without a trace."""
+"""Live learning in Blender: teaching from actions and over loopback, driving, recording, and a clean end."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from neural_network.live.protocol import PING, POSE, PREDICT, SOLVE, TRAIN, Mess
 from .conftest import EXTENSION, wing
 from .test_words import keep_actions, says
 
-PATIENT = 120.0  # [s] for a busy machine; only a failing test waits that long
+PATIENT = 120.0  # [s] for a busy computer; only a failing test waits that long
 CLOSE = 1e-3  # [m] feet on their targets: through float32 channels, and targets within reach
 
 
 @pytest.fixture
 def teach(empty: ModuleType) -> Iterator[Any]:
-    """The engine, with nothing on before and after."""
+    """The modules of the feature, with nothing active before and after."""
     module = parts()
     module.ticks.stop()
     for name, value in vars(module.session.LiveState()).items():
@@ -51,7 +51,7 @@ def walker(teach: Any, demo: Any) -> Any:
 
 @pytest.fixture
 def pupil(walker: Any) -> Any:
-    """The character whose legs were taught from its walk, by the button."""
+    """The character after its legs were taught from its walk by the button."""
     import bpy
 
     assert bpy.ops.neural_ik.teach() == {"FINISHED"}
@@ -60,13 +60,13 @@ def pupil(walker: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def known() -> dict[str, bytes]:
-    """What the first of these tests taught, for the others to find on disk."""
+    """Lesson files of the first test that taught one, for the other tests."""
     return {}
 
 
 @pytest.fixture
 def taught(walker: Any, known: dict[str, bytes]) -> Any:
-    """The same character, taught once for all tests: the lesson is found on disk."""
+    """The same character, taught once for all tests: the lesson is read from disk."""
     import bpy
 
     teach = parts()
@@ -93,7 +93,7 @@ def settings() -> Any:
 
 
 def listen() -> int:
-    """Press Listen on a port that is free: between finding one and taking it another program may be faster."""
+    """Press Listen on a free port; retries, because another program may take the port first."""
     import bpy
 
     for _ in range(50):
@@ -110,7 +110,7 @@ def listen() -> int:
 
 
 def traces() -> set[str]:
-    """Whatever of ours would go on after the end: timer, targets, open port."""
+    """What would remain after the end: timer, targets, open port."""
     import bpy
 
     teach = parts()
@@ -132,16 +132,16 @@ def ticks(teach: Any, count: int, start: float = 1e6) -> None:
 
 
 def meet(teach: Any, hello: dict[str, Any], port: int, **more: Any) -> Client:
-    """A client of this very process: both sides are polled in turn."""
+    """A client in this process: both sides are polled in turn."""
     client = Client(hello, port=port, **more)
     await_message(teach, client, None)
     return client
 
 
 def await_message(teach: Any, client: Client, kind: int | None) -> Any:
-    """The next message of a kind (None: until the handshake is answered); what came with it is left for the next call.
+    """The next message of a type (None: until the handshake is answered); later ones are left for the next call.
 
-    The handshake's answer and the first pose may come together: who drops what he did not ask for waits in vain for it.
+    The handshake's answer and the first pose may arrive together, so nothing may be discarded.
     """
     got = come(teach, client, lambda got: client.answer if kind is None else kind in [m.type for m in got])
     if kind is None:
@@ -153,7 +153,7 @@ def await_message(teach: Any, client: Client, kind: int | None) -> Any:
 
 
 def come(teach: Any, client: Client, enough: Callable[[list[Message]], object]) -> list[Message]:
-    """Tick until what has come is ``enough``, however long a busy machine takes to carry it."""
+    """Tick until ``enough`` of the received messages returns true, however long a busy computer takes."""
     got: list[Message] = []
     end = time.monotonic() + PATIENT
     while time.monotonic() < end:
@@ -162,17 +162,17 @@ def come(teach: Any, client: Client, enough: Callable[[list[Message]], object]) 
         if enough(got):
             return got
         time.sleep(0.0005)
-    raise TimeoutError(f"not enough came within {PATIENT:g} s: {[m.type for m in got]}")
+    raise TimeoutError(f"not enough arrived within {PATIENT:g} s: {[m.type for m in got]}")
 
 
 MOMENTS = itertools.count(2e6, 1e-4)
-"""Moments for ticks: time goes by slowly, so that nobody is sent away for a machine that is busy."""
+"""Times for ticks: time passes slowly, so that no client is disconnected because the computer is busy."""
 
 
 # ---- teach from action
 
 
-def test_a_walk_teaches_the_legs_without_any_network(pupil: Any) -> None:
+def test_a_walk_teaches_the_legs_without_a_network(pupil: Any) -> None:
     teach = parts()
     lesson = teach.session.state.lessons[teach.session.state.latest]
     assert lesson.status == "solving"
@@ -215,7 +215,7 @@ def test_teaching_that_is_cancelled_changes_nothing(walker: Any) -> None:
     assert not teach.session.folder().exists()
 
 
-def test_what_cannot_be_taught_is_said_in_words(walker: Any) -> None:
+def test_actions_that_cannot_be_taught_are_reported(walker: Any) -> None:
     import bpy
 
     says("no action called nothing", bpy.ops.neural_ik.teach, actions="nothing")
@@ -223,7 +223,7 @@ def test_what_cannot_be_taught_is_said_in_words(walker: Any) -> None:
     says("no action to teach", bpy.ops.neural_ik.teach)
 
 
-def test_a_damaged_lesson_is_said_in_words_and_can_be_forgotten(taught: Any) -> None:
+def test_a_damaged_lesson_is_reported_and_can_be_forgotten(taught: Any) -> None:
     import bpy
 
     teach = parts()
@@ -275,7 +275,7 @@ def test_a_turned_and_scaled_character_is_driven_where_it_stands(taught: Any, tu
     bpy.context.view_layer.update()
     ticks(teach, 20)
     assert np.linalg.norm(world(taught, "RightFoot") - np.array(target.location)) < 4 * CLOSE
-    taught.rotation_euler.z += 0.3  # under way, too
+    taught.rotation_euler.z += 0.3  # while driving, too
     bpy.context.view_layer.update()
     ticks(teach, 20)
     assert np.linalg.norm(world(taught, "RightFoot") - np.array(target.location)) < 4 * CLOSE
@@ -310,7 +310,7 @@ def test_a_scene_at_rest_stays_at_rest(taught: Any) -> None:
     assert all(np.allclose(before[name], after[name], atol=1e-4) for name in before)
 
 
-def test_while_the_timeline_plays_the_legs_are_those_that_are_driven(taught: Any) -> None:
+def test_the_legs_are_driven_while_the_timeline_plays(taught: Any) -> None:
     import bpy
 
     parts()
@@ -325,7 +325,7 @@ def test_while_the_timeline_plays_the_legs_are_those_that_are_driven(taught: Any
                 assert np.linalg.norm(world(taught, f"{side}Foot") - np.array(target.location)) < CLOSE
 
 
-def test_a_deleted_target_ends_driving_in_words(taught: Any) -> None:
+def test_a_deleted_target_ends_driving_and_is_reported(taught: Any) -> None:
     import bpy
 
     teach = parts()
@@ -337,7 +337,7 @@ def test_a_deleted_target_ends_driving_in_words(taught: Any) -> None:
     assert traces() == set()
 
 
-def test_what_cannot_be_driven_is_said_in_words(walker: Any) -> None:
+def test_characters_that_cannot_be_driven_are_reported(walker: Any) -> None:
     import bpy
 
     says("was not taught yet", bpy.ops.neural_ik.drive)
@@ -349,7 +349,7 @@ def test_what_cannot_be_driven_is_said_in_words(walker: Any) -> None:
 # ---- record
 
 
-def test_what_is_driven_is_recorded_into_an_action_that_plays_it_again(taught: Any) -> None:
+def test_a_driven_pose_is_recorded_to_an_action_that_plays_it_again(taught: Any) -> None:
     import bpy
 
     teach = parts()
@@ -446,7 +446,7 @@ def test_a_client_teaches_asks_and_is_found_again(walker: Any) -> None:
         for given, wanted in zip(inputs, outputs, strict=True):
             seen = server.frames
             client.train(np.concatenate([given, wanted]))
-            # each frame is seen, and learned as much as it may be, before the next is sent: so it goes on any machine
+            # each frame is seen and learned before the next is sent, so that the result does not depend on the computer
             answers += come(
                 teach,
                 client,
@@ -534,7 +534,7 @@ def test_a_client_solves_the_body_and_blender_shows_and_publishes_it(walker: Any
     client.close()
 
 
-def test_a_character_that_is_deleted_is_shown_no_more_and_listening_goes_on(walker: Any) -> None:
+def test_listening_continues_when_the_character_is_deleted(walker: Any) -> None:
     import bpy
 
     teach = parts()
@@ -550,7 +550,7 @@ def test_a_character_that_is_deleted_is_shown_no_more_and_listening_goes_on(walk
     client.close()
 
 
-def test_beyond_this_computer_it_asks_for_permission_and_token(
+def test_other_computers_require_permission_and_a_token(
     walker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     import bpy
@@ -574,7 +574,7 @@ def test_beyond_this_computer_it_asks_for_permission_and_token(
         path = tmp_path / "scene.blend"
         bpy.ops.wm.save_as_mainfile(filepath=str(path), compress=False)
         assert token.encode() not in path.read_bytes()
-        monkeypatch.setattr(teach.session, "online", lambda: False)  # taken back under way
+        monkeypatch.setattr(teach.session, "online", lambda: False)  # withdrawn while listening
         teach.ticks.tick(next(MOMENTS))
         assert teach.session.state.server is None
         assert "online" in teach.session.state.problem
@@ -582,13 +582,13 @@ def test_beyond_this_computer_it_asks_for_permission_and_token(
         settings().local = True
 
 
-def test_permission_is_blenders_own(teach: Any) -> None:
+def test_permission_is_blenders_own_setting(teach: Any) -> None:
     import bpy
 
     assert teach.session.online() == bpy.app.online_access
 
 
-def test_only_loopback_is_bound_unless_asked(walker: Any) -> None:
+def test_only_loopback_is_bound_by_default(walker: Any) -> None:
     import bpy
 
     teach = parts()
@@ -597,7 +597,7 @@ def test_only_loopback_is_bound_unless_asked(walker: Any) -> None:
     assert bpy.app.timers.is_registered(teach.ticks._timer)
 
 
-def test_a_taken_port_is_said_in_words(walker: Any) -> None:
+def test_a_taken_port_is_reported(walker: Any) -> None:
     import bpy
 
     with socket.socket() as other:

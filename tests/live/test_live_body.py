@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The body on the wire: what others are shown is the pose the rig has, and what they ask is what the solver solves."""
+"""The served body: clients see the pose that the rig has, and a solve over the wire is the solver's own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ RIGS = {"reference": reference, "turned": turned_rig}
 
 
 def chain(parents: tuple[int, ...], offsets: np.ndarray, root: np.ndarray, turns: np.ndarray) -> tuple:
-    """Orientations relative to the T-pose and heads, in core axes, as a client of the wire works them out."""
+    """Orientations relative to the T-pose and heads, in core axes, as a client computes them."""
     whole, heads = matrix_from_quaternion(turns), np.zeros((len(parents), 3))
     for j, parent in enumerate(parents):
         if parent < 0:
@@ -56,7 +56,7 @@ def chain(parents: tuple[int, ...], offsets: np.ndarray, root: np.ndarray, turns
 
 
 @pytest.mark.parametrize("which", sorted(RIGS))
-def test_the_pose_that_is_shown_is_the_pose_that_the_rig_has(which: str, rng) -> None:
+def test_clients_see_the_pose_that_the_rig_has(which: str, rng) -> None:
     rig = RIGS[which]()
     rot, root = 0.4 * rng.standard_normal((rig.count, 3)), rng.standard_normal(3)
     body = served_body(rig)
@@ -66,7 +66,7 @@ def test_the_pose_that_is_shown_is_the_pose_that_the_rig_has(which: str, rng) ->
     assert np.abs(rig.axes.T @ whole @ rig.basis - true[:, :3, :3]).max() < 1e-9
 
 
-def test_the_t_pose_is_shown_as_no_rotation_at_all() -> None:
+def test_the_t_pose_has_no_rotation_on_the_wire() -> None:
     rig = turned_rig()
     _, turns = wire_pose(rig, rig.t_pose, np.zeros(3))
     assert geodesic_angle(matrix_from_quaternion(turns), np.eye(3)).max() < 1e-6
@@ -98,7 +98,7 @@ def test_a_solve_over_the_wire_is_the_solvers_own(which: str, rng) -> None:
     assert np.abs(np.linalg.norm(reached[ends] - heads[ends], axis=1) - found[2]).max() < 1e-4
 
 
-def test_a_rig_goes_out_as_vmc_and_comes_in_again(rng) -> None:
+def test_a_pose_sent_as_vmc_is_received_again(rng) -> None:
     rig = turned_rig()
     body = served_body(rig)
     rot, root = 0.4 * rng.standard_normal((rig.count, 3)), rng.standard_normal(3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Channels: world offsets change nothing, there and back is the same, bone lengths are exact, the absurd is refused."""
+"""Channels: world offsets change nothing, decoding inverts encoding, bone lengths are exact, absurd values are refused."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_legs_layout_has_63_inputs_and_24_outputs() -> None:
 
 
 @pytest.mark.parametrize("which", ["legs", "knee"])
-def test_what_is_encoded_is_decoded_again(rng: np.random.Generator, which: str) -> None:
+def test_decoding_inverts_encoding(rng: np.random.Generator, which: str) -> None:
     layout, (inputs, outputs) = (
         (legs_layout(), legs_rows(rng, 50)) if which == "legs" else (knee_layout(), knee_rows(rng, 50))
     )
@@ -97,7 +97,7 @@ def test_what_is_encoded_is_decoded_again(rng: np.random.Generator, which: str) 
     assert np.abs(back - outputs).max() < 1e-7
 
 
-def test_free_layouts_take_every_kind_of_channel_there_and_back(rng: np.random.Generator) -> None:
+def test_free_layouts_encode_and_decode_every_kind_of_channel(rng: np.random.Generator) -> None:
     kinds = [("position", 3), ("rotation", 4), ("direction", 3), ("number", 1)]
     inputs = [Channel("Root.position", "position"), Channel("Root.rotation", "rotation")]
     outputs = [Channel(f"{k}.{s}", k, s) for s in ("world", "parent") for k, _ in kinds]
@@ -241,7 +241,7 @@ def test_a_leg_without_length_cannot_be_put_on_a_target(rng: np.random.Generator
         decode(legs_layout(), np.zeros(24), scene, exact=True)
 
 
-def test_a_strayed_previous_pose_differs_only_in_the_rotations_and_its_answer_leads_home(
+def test_a_disturbed_previous_pose_differs_only_in_its_rotations_and_its_answer_is_the_true_pose(
     rng: np.random.Generator,
 ) -> None:
     for xyzw in (False, True):
@@ -298,7 +298,7 @@ def test_quaternions_and_directions_far_from_unit_length_are_refused(rng: np.ran
         ([Channel("p", "position", "parent"), Channel("r", "rotation")], [Channel("o", "number")], "first two inputs"),
     ],
 )
-def test_layouts_that_make_no_sense_are_refused(inputs: list[Channel], outputs: list[Channel], words: str) -> None:
+def test_invalid_layouts_are_refused(inputs: list[Channel], outputs: list[Channel], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make_layout(inputs, outputs)
 
@@ -315,7 +315,7 @@ def test_turning_then_converting_equals_converting_then_turning_both_ways(
     assert np.abs(convert_vectors(matrix.T, convert_vectors(matrix, v)) - v).max() == 0
 
 
-def test_axes_say_which_way_the_character_faces_and_which_hand_the_space_is() -> None:
+def test_axes_define_the_facing_and_the_handedness() -> None:
     assert np.array_equal(axes_matrix(ARMATURE), np.eye(3))
     assert np.linalg.det(axes_matrix(UNITY)) < 0
     assert np.linalg.det(axes_matrix(GODOT)) > 0

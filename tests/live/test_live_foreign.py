@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Foreign clients: Node and Godot receive the pose that is shown and the prediction that is made, in their own axes."""
+"""Clients in other languages: Node and Godot receive poses and predictions in their own axes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLIENTS = {
 
 
 def served(which: str, folder: Path, server: Server, row: np.ndarray, token: str, publish: tuple) -> dict:
-    """Run the client's check against the server, which is polled meanwhile; its one line of JSON."""
+    """Run the client's check while polling the server; returns its line of JSON."""
     program, script, axes, order = CLIENTS[which]
     if shutil.which(program[0]) is None:
         pytest.skip(f"needs {program[0]}, which is not installed here")
@@ -102,7 +102,7 @@ def test_a_foreign_client_receives_the_pose_and_the_prediction(which: str, tmp_p
 
 
 @pytest.mark.parametrize("which", sorted(CLIENTS))
-def test_a_foreign_client_with_a_wrong_token_is_told_so(which: str, tmp_path: Path, rng) -> None:
+def test_a_foreign_client_with_a_wrong_token_receives_an_error(which: str, tmp_path: Path, rng) -> None:
     server = Server(port=0, token=TOKEN, body=ServedBody(("Hips",), (-1,), np.zeros((1, 3))))
     try:
         got = served(which, tmp_path, server, np.zeros(63), "wrong", (np.zeros(3), np.eye(4)[:1], 0.0))

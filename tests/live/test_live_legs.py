@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A skeleton's legs as rows of the layout: what goes in comes out again, and agrees with forward kinematics."""
+"""A skeleton's legs in the legs layout: rows agree with forward kinematics, and answers with the pose they are put into."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import pytest
 from conftest import EXACT, REPO
 
 from neural_network.core import forward_kinematics
+from neural_network.core.reference_rig import reference
 from neural_network.core.rotations import geodesic_angle, matrix_from_quaternion
 from neural_network.live import legs, tasks
 from neural_network.live.body import wire_pose
 from neural_network.live.channels import decode, encode_inputs
-from neural_network.live.handshake import read_hello
-from neural_network.live.layouts import legs_layout
+from neural_network.live.handshake import layout_fields, read_hello
+from neural_network.live.layouts import TwoBoneLimb, legs_layout, positions_layout
 from neural_network.motion import pose_set
 
 
@@ -49,7 +50,7 @@ def test_a_row_is_the_same_as_the_one_of_a_replayed_clip(poses: pose_set.PoseSet
         assert geodesic_angle(*map(matrix_from_quaternion, (now, outputs[frame - 1].reshape(6, 4)))).max() < 1e-6
 
 
-def test_legs_put_into_a_pose_are_found_there_again_and_move_nothing_else(poses: pose_set.PoseSet) -> None:
+def test_replacing_the_legs_of_a_pose_changes_nothing_else(poses: pose_set.PoseSet) -> None:
     skeleton = poses.skeleton
     at, turns = wire_pose(
         skeleton, poses.rot[[300, 310]].astype(np.float64), poses.root_pos[[300, 310]].astype(np.float64)
@@ -77,6 +78,14 @@ def test_an_exact_answer_puts_the_feet_of_the_pose_on_their_targets(poses: pose_
     answer = decode(layout, np.zeros(24), scene, exact=True).reshape(6, 4)
     after, _ = legs.skeleton_pose(skeleton, legs.with_legs(skeleton, turns, turn, answer), at)
     assert np.abs(after[[bones[2], bones[5]]] - targets).max() < 1e-6
+
+
+def test_fingerprints_never_change_or_saved_weights_would_not_be_found() -> None:
+    limb = TwoBoneLimb("LeftFoot.position", "LeftCalf.position", (0.1, -0.05, 0.0), 0.44, 0.47, (0.02, -1.0, 0.1))
+    layout = positions_layout("Pelvis", ["LeftFoot"], ["LeftCalf"], [limb], unit=0.01)
+    free = {"rig": "hero", "axes": ["+X", "+Y", "+Z"], "units": 0.01, **layout_fields(layout)}
+    assert read_hello(free).fingerprint == "4cde2b96e2ce644743d8e57254c90778"
+    assert read_hello(legs.handshake("hero", reference())).fingerprint == "335736aab978ea62bd62bd2bff94be25"
 
 
 def test_the_handshake_of_a_rig_is_one_that_the_server_accepts(poses: pose_set.PoseSet) -> None:

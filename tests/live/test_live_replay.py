@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Recorded clips as a stream, the command line, the page of the protocol, and the real solver on the wire."""
+"""Recorded clips as a stream, the commands serve and live, and the protocol's page."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def walks(mocap: Path) -> list[tasks.LegMotion]:
 
 def last(task: str, walks: list[tasks.LegMotion], **options: object) -> tuple[dict, dict]:
     """Baselines and the last report of a quick replay."""
-    frozen = iter(range(1 << 40))  # a clock that never runs out: steps are bounded by frames alone, so that runs repeat
+    frozen = iter(range(1 << 40))  # a slow clock: only frames bound the steps, so runs are repeatable
     reports = list(
         replay(task, walks[:2], walks[2:], settings=QUICK, clock=lambda: 1e-9 * next(frozen), **options)  # type: ignore[arg-type]
     )
@@ -46,7 +46,7 @@ def last(task: str, walks: list[tasks.LegMotion], **options: object) -> tuple[di
 
 
 @pytest.mark.slow
-def test_knees_of_a_walk_never_seen_are_better_than_a_forward_pole(walks) -> None:
+def test_knees_of_an_unseen_walk_are_better_than_a_forward_pole(walks) -> None:
     baselines, learned = last("knee", walks)
     assert learned["knee_mm"] < 4
     assert learned["knee_mm"] < 0.7 * baselines["two_bone_forward"]["knee_mm"]
@@ -61,13 +61,13 @@ def test_the_calf_in_its_thighs_space_is_a_constant_and_learned_as_one(walks) ->
 
 
 @pytest.mark.slow
-def test_legs_of_a_walk_never_seen_follow_also_from_their_own_previous_pose(walks) -> None:
+def test_legs_of_an_unseen_walk_also_follow_from_their_own_previous_pose(walks) -> None:
     baselines, learned = last("legs", walks)
     assert learned["foot_mm"] < 0.15 * baselines["previous_pose"]["foot_mm"]
     assert learned["exact_foot_deg"] < 0.5 * baselines["previous_pose"]["foot_deg"]
     assert learned["exact_foot_mm"] < 1e-6
     assert learned["driven_foot_mm"] < 1e-6
-    assert learned["driven_knee_mm"] < 15  # without strayed poses it drifts away by more than 100
+    assert learned["driven_knee_mm"] < 15  # without disturbed poses it drifts away by more than 100
 
 
 def test_rest_lengths_are_those_of_the_moving_clip(walks) -> None:
@@ -141,7 +141,7 @@ def test_serve_serves_and_saves_when_ctrl_c_ends_it(tmp_path: Path, rng) -> None
         client.wait(p.HANDSHAKE, 120)
         for a in rng.standard_normal(100):
             client.train(np.array([0, 0, 0, 1, 0, 0, 0, a, 2 * a]))
-        client.ping()  # answered after all that came before it; the answers to training, ten a second at most, may be any
+        client.ping()  # answered after everything before it; statuses come ten times a second at most, so their number varies
         answers = [client.wait(p.PING, 120)]
         assert answers[0].flags & p.ANSWER
         server.send_signal(signal.SIGINT)
@@ -156,13 +156,13 @@ def test_serve_serves_and_saves_when_ctrl_c_ends_it(tmp_path: Path, rng) -> None
 
 
 @pytest.mark.slow
-def test_serve_ends_by_itself_after_its_seconds(tmp_path: Path) -> None:
+def test_serve_exits_after_the_given_seconds(tmp_path: Path) -> None:
     done = run_cli("-m", "neural_network", "serve", "--port", "0", "--folder", tmp_path, "--seconds", "0")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("listening at 127.0.0.1:")
 
 
-def test_the_page_of_the_protocol_tells_the_types_the_sizes_and_a_true_example() -> None:
+def test_the_protocols_page_lists_the_types_and_sizes_and_has_a_correct_example() -> None:
     page = (REPO / "docs" / "protocol.md").read_text(encoding="utf-8")
     for name in ("HANDSHAKE", "TRAIN", "PREDICT", "SOLVE", "CONTROL", "PING", "AUTH", "POSE", "ERROR"):
         assert f"| 0x{getattr(p, name):02X} |" in page, name

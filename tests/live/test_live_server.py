@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The wire and the server: the round trip, the token, the newest frame, hostile bytes, and clients that misbehave."""
+"""The protocol and the server: round trips, the token, the newest frame, hostile bytes, and misbehaving clients."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ TOKEN = "a token of many letters"
 
 
 PATIENT = 120.0
-"""[s] a machine may take to carry bytes from one socket to another; only a failing test waits that long."""
+"""[s] for a busy computer to carry bytes from one socket to another; only a failing test waits that long."""
 
 
 class Clock:
-    """Time that a test moves."""
+    """Time that a test sets."""
 
     now = 0.0
 
@@ -67,7 +67,7 @@ def meet(server: Server, clock: Clock, hello: dict, token: str | None = None) ->
 
 
 def pump(server: Server, clock: Clock, done: Callable[[], object]) -> list[Event]:
-    """Poll the server until ``done`` gives something true, however long a busy machine takes to carry the bytes.
+    """Poll the server until ``done`` returns something true, however long a busy computer takes to carry the bytes.
 
     The server's clock moves a millisecond a poll, and two seconds in all: patience is for the machine, not for the server.
     """
@@ -85,7 +85,7 @@ def pump(server: Server, clock: Clock, done: Callable[[], object]) -> list[Event
 
 
 def arrived(server: Server, count: int, of: int = -1) -> None:
-    """Wait until ``count`` bytes have come for the server from one of its clients, so that one poll reads them together."""
+    """Wait until ``count`` bytes of one client have arrived, so that the server reads them in one poll."""
     connection, end = server._clients[of].socket, time.monotonic() + PATIENT
     while time.monotonic() < end:
         try:
@@ -98,7 +98,7 @@ def arrived(server: Server, count: int, of: int = -1) -> None:
 
 
 def send(client: Client) -> int:
-    """Send all that the client has to say; how many bytes. What has come meanwhile is left for its next ``poll``."""
+    """Send everything that the client has queued; returns the bytes. What it receives is left for its next ``poll``."""
     size = len(client._later) + len(client._outbox)
     client._unread = client.poll()
     assert not client._outbox
@@ -106,7 +106,7 @@ def send(client: Client) -> int:
 
 
 def taught(server: Server, clock: Clock, client: Client, inputs: np.ndarray, outputs: np.ndarray) -> None:
-    """Train frame by frame, each seen before the next is sent: none is lost."""
+    """Train frame by frame, waiting for each, so that none is dropped."""
     for a, b in zip(inputs, outputs, strict=True):
         seen = server.frames
         client.train(np.concatenate([a, b]))
@@ -130,7 +130,7 @@ def raw(server: Server) -> socket.socket:
 def received(
     server: Server, clock: Clock, connection: socket.socket, done: Callable[[list], object]
 ) -> list[p.Message]:
-    """Everything that has come for a raw client, once ``done`` says of the messages that it is enough."""
+    """All messages received by a raw socket, once ``done`` returns true for them."""
     data = bytearray()
     got: list[p.Message] = []
 
@@ -206,13 +206,13 @@ def test_a_handshake_is_answered_with_version_sizes_and_thresholds(start, clock)
         ({"inputs": [{"name": "x"}]}, "exactly those"),
     ],
 )
-def test_a_handshake_that_makes_no_sense_is_refused_in_words(start, clock, change: dict, words: str) -> None:
+def test_an_invalid_handshake_is_refused_with_a_reason(start, clock, change: dict, words: str) -> None:
     server = start()
     client = Client(LEGS | change, port=server.port)
     assert words in json.loads(ask(server, clock, client, p.ERROR).payload)["text"]
 
 
-def test_it_learns_from_training_frames_and_says_so_ten_times_a_second(start, clock, rng) -> None:
+def test_it_learns_from_training_frames_and_sends_a_status_ten_times_a_second(start, clock, rng) -> None:
     server = start()
     client = meet(server, clock, KNEES)
     inputs, outputs = knee_rows(rng, 50)
@@ -260,7 +260,7 @@ def test_of_waiting_requests_only_the_newest_is_answered(start, clock, rng) -> N
     assert [m.type for m in answers] == [p.PING]
 
 
-def test_of_too_many_training_frames_the_oldest_are_lost(start, clock, rng) -> None:
+def test_of_too_many_training_frames_the_oldest_are_dropped(start, clock, rng) -> None:
     server = start()
     client = meet(server, clock, LEGS)
     inputs, outputs = legs_rows(rng, 1)
@@ -275,7 +275,7 @@ def test_of_too_many_training_frames_the_oldest_are_lost(start, clock, rng) -> N
     assert dropped > 0
 
 
-def test_nan_and_absurd_frames_are_refused_and_learned_by_nobody(start, clock, rng) -> None:
+def test_nan_and_absurd_frames_are_refused_and_not_learned(start, clock, rng) -> None:
     server = start()
     client = meet(server, clock, LEGS)
     inputs, outputs = legs_rows(rng, 1)
@@ -287,7 +287,7 @@ def test_nan_and_absurd_frames_are_refused_and_learned_by_nobody(start, clock, r
     assert server.frames == 0
 
 
-def test_a_client_that_goes_on_making_mistakes_is_sent_away(start, clock) -> None:
+def test_a_client_that_keeps_making_mistakes_is_disconnected(start, clock) -> None:
     server = start()
     client = meet(server, clock, LEGS)
     row = np.full(87, np.nan)
@@ -345,7 +345,7 @@ def test_weights_are_found_again_by_rig_and_not_by_another_rig(start, clock, rng
     assert not other["found"]
 
 
-def test_a_damaged_file_is_told_and_learning_starts_anew(start, clock, tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_and_learning_starts_anew(start, clock, tmp_path: Path) -> None:
     answer = meet(start(folder=tmp_path), clock, LEGS).answer
     assert answer is not None
     (tmp_path / f"{answer['fingerprint']}.npz").write_bytes(b"PK\3\4 no archive")
@@ -374,7 +374,7 @@ def test_beyond_this_computer_a_long_token_is_needed() -> None:
 def test_with_the_token_both_sides_prove_that_they_know_it(start, clock) -> None:
     server = start(token=TOKEN)
     assert meet(server, clock, LEGS, TOKEN).answer is not None
-    pretender = start()  # asks for no token: nothing secret is given away
+    pretender = start()  # it requires no token, and learns nothing about it
     assert meet(pretender, clock, LEGS, TOKEN).answer is not None
 
 
@@ -405,7 +405,7 @@ def test_without_the_token_every_other_message_is_refused(start, clock) -> None:
     assert server.rigs == {}
 
 
-def test_an_old_proof_is_worth_nothing_on_a_new_connection(start, clock) -> None:
+def test_a_proof_is_not_accepted_on_another_connection(start, clock) -> None:
     server = start(token=TOKEN)
     first = raw(server)
     nonce = received(server, clock, first, lambda got: got)[0].payload
@@ -420,7 +420,7 @@ def test_an_old_proof_is_worth_nothing_on_a_new_connection(start, clock) -> None
     second.close()
 
 
-def test_who_does_not_give_the_token_in_time_is_sent_away(start, clock) -> None:
+def test_a_client_without_the_token_is_disconnected_after_a_while(start, clock) -> None:
     server = start(token=TOKEN)
     connection = raw(server)
     pump(server, clock, lambda: server.clients())
@@ -442,11 +442,11 @@ def test_five_clients_are_served_side_by_side(start, clock, rng) -> None:
     assert len(server.rigs) == 5
 
 
-def test_more_clients_than_there_are_places_are_refused_and_a_place_becomes_free(start, clock) -> None:
+def test_a_seventeenth_client_is_refused(start, clock) -> None:
     server = start()
     connections = [raw(server) for _ in range(17)]
     told: list[p.Message] = []
-    for connection in connections:  # whoever came last, in whatever order the system hands them over
+    for connection in connections:  # one of them is refused, whatever order the system accepts them in
         last = received(server, clock, connection, lambda got: got)[-1]
         told += [last] if last.type == p.ERROR else []
     assert len(told) == 1
@@ -457,7 +457,7 @@ def test_more_clients_than_there_are_places_are_refused_and_a_place_becomes_free
     pump(server, clock, lambda: server.clients() == 0)
 
 
-def test_a_client_that_stops_reading_costs_bounded_memory_and_others_are_served_on(start, clock, rng) -> None:
+def test_a_client_that_stops_reading_costs_bounded_memory_and_others_are_still_served(start, clock, rng) -> None:
     server = start()
     body_client = meet(server, clock, LEGS)
     ours, theirs = socket.socketpair()
@@ -552,7 +552,7 @@ def test_mutated_and_truncated_messages_crash_nothing_and_allocate_little() -> N
     assert found["most_allocated_mib"] < 2
 
 
-def test_a_flood_of_costly_messages_is_worked_off_in_small_pieces(start, clock, rng, tmp_path: Path) -> None:
+def test_a_flood_of_costly_messages_is_processed_in_small_pieces(start, clock, rng, tmp_path: Path) -> None:
     server = start(folder=tmp_path)
     client = meet(server, clock, LEGS)
     inputs, outputs = legs_rows(rng, 1)
@@ -584,7 +584,7 @@ def test_endless_json_is_refused(start, clock) -> None:
 
 
 def test_a_prediction_does_not_wait_for_learning(start, clock, rng) -> None:
-    """One poll answers what has come before it learns, and learns one step only unless more time is given."""
+    """One poll answers before it learns, and takes only one step unless it is given more time."""
     server = start()
     client = meet(server, clock, LEGS)
     inputs, outputs = legs_rows(rng, 40)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""VMC: bytes as OSC has them, and poses that look the same in either space, both ways."""
+"""VMC: bytes as in the OSC specification, and poses that are the same in both spaces, in both directions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARENTS = (-1, 0, 1, 2, 3, 0, 5, 0)
 
 
 def pose(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Offsets, root position and rotations; bones that do not travel are at rest but for the upper neck."""
+    """Offsets, root position and rotations; bones that are not sent are at rest, except the upper neck."""
     rotations = quaternion_from_axis_angle(rng.standard_normal((len(NAMES), 3)))
     rotations[7] = [1, 0, 0, 0]
     return rng.standard_normal((len(NAMES), 3)), rng.standard_normal(3), rotations
@@ -37,7 +37,7 @@ def same_turn(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(matrix_from_quaternion(a) - matrix_from_quaternion(b)).max())
 
 
-def test_messages_are_the_bytes_that_osc_asks_for() -> None:
+def test_messages_have_the_bytes_of_the_osc_specification() -> None:
     assert vmc.osc_message("/a", 1, 2.0, "abcd") == (
         b"/a\0\0" + b",ifs\0\0\0\0" + struct.pack(">if", 1, 2.0) + b"abcd\0\0\0\0"
     )
@@ -47,8 +47,8 @@ def test_messages_are_the_bytes_that_osc_asks_for() -> None:
     assert vmc.osc_read(vmc.osc_bundle([bundle, bundle])) == 2 * [("/a", (1,)), ("/b", ())]
 
 
-def test_an_addressed_bone_looks_the_same_way_in_unitys_space_as_in_ours(rng) -> None:
-    """Rotate then convert equals convert then rotate, down the whole chain, on the way out."""
+def test_a_sent_bone_has_the_same_orientation_in_unitys_space(rng) -> None:
+    """Rotate then convert equals convert then rotate, down the whole chain, when sending."""
     offsets, root, rotations = pose(rng)
     messages = vmc.osc_read(vmc.osc_bundle(vmc.vmc_messages(NAMES, PARENTS, offsets, root, rotations, 1.0)))
     sent = {values[0]: np.array(values[1:]) for address, values in messages if address.endswith("Bone/Pos")}
@@ -124,7 +124,7 @@ def test_hostile_packets_are_refused_and_crash_nothing(rng) -> None:
             vmc.osc_read(bad)
 
 
-def test_a_pose_goes_through_udp_and_rubbish_beside_it_is_counted(rng) -> None:
+def test_a_pose_is_sent_over_udp_and_invalid_packets_are_counted(rng) -> None:
     receiver = vmc.Receiver(port=0)
     sender = vmc.Sender(port=receiver.port)
     offsets, root, rotations = pose(rng)
@@ -143,7 +143,7 @@ def test_a_pose_goes_through_udp_and_rubbish_beside_it_is_counted(rng) -> None:
     receiver.close()
 
 
-def test_python_osc_receives_the_pose_and_we_receive_its(rng) -> None:
+def test_poses_are_exchanged_with_python_osc_in_both_directions(rng) -> None:
     try:
         packet_module = importlib.import_module("pythonosc.osc_packet")
         builder = importlib.import_module("pythonosc.osc_message_builder")

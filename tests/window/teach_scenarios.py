@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The panel Live in the window: taught, listening, sending, driven, recorded, undone in one step, ended by another file."""
+"""The panel Live in a window: teach, listen, send, drive, record, undo in one step, and load another file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def wing(name: str) -> Any:
 
 
 def only_panel(name: str) -> None:
-    """Leave one panel of the tab, so that its buttons are all in sight once it is open."""
+    """Leave only one panel in the tab, so that all of its buttons are visible once it is open."""
     panels: Any = bpy.types.Panel
     for cls in list(panels.__subclasses__()):
         if cls.__module__.startswith(EXTENSION) and getattr(cls, "bl_rna", None) and cls.is_registered:
@@ -32,7 +32,7 @@ def only_panel(name: str) -> None:
 
 
 def push(operator: str) -> Steps:
-    """Press a button; the pointer leaves the sidebar first, lest the button that it was on be taken for the next one."""
+    """Press a button; the pointer leaves the sidebar first, so that the last button is not pressed again."""
     drive.move(300, 300)
     yield 0.6
     yield from press(operator)
@@ -43,7 +43,7 @@ def foot(ob: Any) -> np.ndarray:
 
 
 def teach(install: Callable[[], Steps], out: Path) -> Steps:
-    """By clicks alone, with a picture of each step."""
+    """Use clicks only, and take a picture of each step."""
     yield from install()
     with inside():
         bpy.ops.object.select_all(action="SELECT")
