@@ -246,6 +246,17 @@ MOST_PROCESSES = 4
 """More spend longer on importing and collecting than they save."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let no test import bpy in a run without host tests."""
+    if without_host(config):
+        sys.modules.setdefault("bpy", None)  # type: ignore[arg-type]  # importing it raises ImportError
+
+
+def without_host(config: pytest.Config) -> bool:
+    """Whether the marker expression of this run leaves the host tests out."""
+    return "not host" in config.option.markexpr
+
+
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Divide a run of the whole suite without Blender among processes, where pytest-xdist is installed.
 
@@ -256,7 +267,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or getattr(option, "numprocesses", 0) is not None:  # a worker, no xdist, or -n
         return
     whole = config.args_source is not pytest.Config.ArgsSource.ARGS
-    if whole and "not host" in option.markexpr and not option.usepdb and not option.collectonly:
+    if whole and without_host(config) and not option.usepdb and not option.collectonly:
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         if processors > 1:
             option.numprocesses = min(processors, MOST_PROCESSES)

@@ -11,11 +11,12 @@ import functools
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import REPO, run_cli
+from conftest import REPO, run_cli, without_host
 
 CORE = REPO / "neural_network"
 
@@ -386,6 +387,37 @@ def test_the_rest_of_the_product_has_no_pickle_no_eval_and_no_threads_either() -
     complain([fault for path in product for fault in habit_faults(parse(path), path, may_print=True)])
 
 
+def host_faults(tree: ast.Module, path: Path) -> Iterator[str]:
+    """Imports of bpy by a test file outside of functions marked host."""
+    marked = [node for node in tree.body if isinstance(node, ast.FunctionDef) and is_host(node)]
+    inside = {id(node) for function in marked for node in nodes(function)}
+    for node in nodes(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        else:
+            continue
+        if id(node) not in inside and any(name.split(".")[0] in ("bpy", "mathutils") for name in names):
+            yield f"{where(path, node)} imports Blender: mark the test host, and import inside it"
+
+
+def is_host(function: ast.FunctionDef) -> bool:
+    return any("mark.host" in ast.unparse(decorator) for decorator in function.decorator_list)
+
+
+def test_quick_tests_do_not_import_bpy(request: pytest.FixtureRequest) -> None:
+    """Tests in ``host`` are all marked so by their conftest.py; those in ``window`` run inside Blender."""
+    hosted = [REPO / "tests" / name for name in ("host", "window", "creature_rigs.py")]
+    files = [
+        path for path in python_files(REPO / "tests") if not any(place in (path, *path.parents) for place in hosted)
+    ]
+    assert Path(__file__) in files
+    complain([fault for path in files for fault in host_faults(parse(path), path)])
+    if without_host(request.config):
+        assert sys.modules["bpy"] is None  # so what slips through the rule above fails
+
+
 def test_nobody_touches_sys_path_but_the_main_guards_of_the_programs() -> None:
     product = [p for p in python_files() if p.relative_to(REPO).parts[0] != "tests"]
     programs = (REPO / "standalone_trainer.py", REPO / "batch_extract.py")
@@ -517,6 +549,12 @@ def test_a_touch_of_sys_path_is_seen_outside_of_the_main_guard_only() -> None:
     assert list(sys_path_faults(guarded, REPO / "x.py", main_guard_may=False))
     assert list(sys_path_faults(ast.parse("def f():\n    sys.path += [here]"), REPO / "x.py", main_guard_may=True))
     assert not list(sys_path_faults(ast.parse("os.path.join(a, sys.prefix)"), REPO / "x.py", main_guard_may=False))
+
+
+def test_a_test_that_imports_bpy_without_a_mark_is_seen() -> None:
+    marked = "@pytest.mark.host\ndef test_a():\n    import bpy"
+    for source, faults in (("import bpy", 1), ("def test_a():\n    from mathutils import Matrix", 1), (marked, 0)):
+        assert len(list(host_faults(ast.parse(source), REPO / "tests/test_x.py"))) == faults
 
 
 def test_a_circle_is_seen() -> None:

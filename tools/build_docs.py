@@ -8,11 +8,13 @@
 from __future__ import annotations
 
 import argparse
+import pkgutil
 import sys
+import warnings
 from pathlib import Path
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "docs" / "site"
-MODULES = ("neural_network", "!neural_network.blender", "!neural_network.__main__")
+LEFT_OUT = ("__main__", "blender")
 
 
 def build(out: Path) -> list[Path]:
@@ -23,8 +25,13 @@ def build(out: Path) -> list[Path]:
 
     for name in neural_network.__all__:  # loaded on first use, and pdoc reads the module's own dictionary
         setattr(neural_network, name, getattr(neural_network, name))
+    warnings.filterwarnings(
+        "ignore", "Error parsing type annotation"
+    )  # argparse's types have parameters for checkers only
+    warnings.filterwarnings("ignore", "Cannot determine where")  # fields of a NamedTuple
     pdoc.render.configure(docformat="restructuredtext", template_directory=TEMPLATES)
-    pdoc.pdoc(*MODULES, output_directory=out)
+    packages = [module.name for module in pkgutil.iter_modules(neural_network.__path__) if module.name not in LEFT_OUT]
+    pdoc.pdoc("neural_network", *(f"neural_network.{name}" for name in packages), output_directory=out)
     return sorted(out.rglob("*.html"))
 
 

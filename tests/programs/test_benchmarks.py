@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -103,9 +102,8 @@ print(*worst)
 """
 
 
+@pytest.mark.host
 def test_blender_has_our_skeleton(tmp_path: Path) -> None:
-    if importlib.util.find_spec("bpy") is None:
-        pytest.skip("needs bpy, which is not installed here")
     np.save(tmp_path / "pose.npy", some_pose())
     done = run_cli("-c", BLENDER, tmp_path / "pose.npy")  # a process of its own: it empties the scene
     assert done.returncode == 0, done.stderr

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import make_poses, make_rig, run_cli
+from conftest import make_poses, make_rig, run_cli, slow_except
 
 import standalone_trainer
 from neural_network.ik import batches, context, network, quality
@@ -42,23 +45,50 @@ def easy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def trainer(capsys: pytest.CaptureFixture[str], tmp_path: Path, data: Path) -> Trainer:
-    """Run the trainer in this process: exit code, output, errors. Writes to best.npy in tmp_path unless told otherwise."""
-
-    def call(*words: str | Path) -> tuple[int, str, str]:
-        own = [str(w) for w in words]
-        own += [] if "--data" in own else ["--data", str(data)]
-        own += [] if "--weights" in own else ["--weights", str(tmp_path / "best.npy")]
-        capsys.readouterr()
+def run(*words: str | Path) -> tuple[int, str, str]:
+    """Run the trainer in this process: exit code, output, errors."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            code = standalone_trainer.main(own)
+            code = standalone_trainer.main([str(w) for w in words])
         except SystemExit as stop:
             code = int(stop.code or 0)
-        found = capsys.readouterr()
-        return code, found.out, found.err
+    return code, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def trainer(tmp_path: Path, data: Path) -> Trainer:
+    """:func:`run` on ``data``, writing to best.npy in tmp_path, unless told otherwise."""
+
+    def call(*words: str | Path) -> tuple[int, str, str]:
+        own = list(words)
+        own += [] if "--data" in own else ["--data", data]
+        own += [] if "--weights" in own else ["--weights", tmp_path / "best.npy"]
+        return run(*own)
 
     return call
+
+
+@dataclass(frozen=True)
+class Usual:
+    """One training with QUICK on ``data``, which many tests look at."""
+
+    code: int
+    out: str
+    err: str
+    folder: Path
+    """Holds best.npy, figures.json and progress."""
+
+    @property
+    def card(self) -> dict[str, Any]:
+        return json.loads((self.folder / "deep" / "figures.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Usual:
+    folder = tmp_path_factory.mktemp("usual")
+    written = ("--weights", folder / "best.npy", "--json", folder / "deep" / "figures.json")
+    return Usual(*run(*QUICK, "--data", data, *written, "--progress", folder / "progress"), folder)
 
 
 def one_sentence(code: int, out: str, err: str) -> str:
@@ -85,7 +115,7 @@ def test_one_command_trains_tests_and_tells_what_to_press(data: Path, tmp_path: 
     assert re.search(r"Samples: 104 train x2, 16 validation, 16 test \(10 % held out, split block\)", out)
     lines = re.findall(r"^ *[\d.]+ %  epoch +(\d)/2  FK +[\d.]+ mm  validation +[\d.]+ mm.* \*$", out, re.MULTILINE)
     assert lines == ["1", "2"]
-    for name in ("Holdout (FK)", "Interpolation (FK)", "Consistency", "Noise robustness", "Follow"):
+    for name in ("Holdout (FK)", "Interpolation (FK)", "Consistency", "Noise robustness", "Follow", "Natural"):
         assert re.search(rf"^(PASS|FAIL)  {re.escape(name)}", out, re.MULTILINE)
     assert "of 6 tests passed" in out
     for row in ("network alone", "network + 3 exact steps", "nearest training frame", "ridge regression", "rest pose"):
@@ -137,6 +167,7 @@ def test_help_names_every_flag_with_its_default() -> None:
         assert default in found[1], (flag, found[1])
 
 
+@pytest.mark.slow
 def test_trained_and_passed_is_exit_code_0(trainer: Trainer, easy: Path) -> None:
     words = ("--data", easy, "--epochs", "80", "--augment", "10", "--lr", "0.01", "--hidden", "64", "--no-beside")
     code, out, err = trainer(*words)
@@ -144,10 +175,9 @@ def test_trained_and_passed_is_exit_code_0(trainer: Trainer, easy: Path) -> None
     assert "6 of 6 tests passed" in out
 
 
-def test_the_figures_as_json(trainer: Trainer, tmp_path: Path) -> None:
-    code, _, _ = trainer(*QUICK, "--json", tmp_path / "deep" / "figures.json")
-    assert code == 1
-    card = json.loads((tmp_path / "deep" / "figures.json").read_text())
+def test_the_figures_as_json(usual: Usual) -> None:
+    assert usual.code == 1
+    card = usual.card
     assert card["samples"] == {"train": 104, "validation": 16, "test": 16, "split": "block"}
     assert {"seconds", "cpu_seconds", "epochs", "best_epoch", "samples_per_second"} <= set(card["train"])
     assert card["train"]["epochs"] == 2
@@ -162,46 +192,49 @@ def test_the_figures_as_json(trainer: Trainer, tmp_path: Path) -> None:
     assert all({"name", "passed", "score", "threshold"} <= set(t) for t in card["tests"])
 
 
-def test_progress_is_one_object_an_epoch_and_a_last_word(trainer: Trainer, tmp_path: Path) -> None:
-    trainer(*QUICK, "--progress", tmp_path / "progress")
-    records = [json.loads(line) for line in (tmp_path / "progress").read_text().splitlines()]
+def test_progress_is_one_object_an_epoch_and_a_last_word(usual: Usual) -> None:
+    records = [json.loads(line) for line in (usual.folder / "progress").read_text().splitlines()]
     assert [r.get("epoch") for r in records] == [1, 2, None]
     assert {"epoch", "of", "share", "fk_mm", "validation_mm", "best", "best_mm", "best_epoch"} <= set(records[0])
     assert [r["share"] for r in records[:2]] == [0.5, 1.0]
-    assert records[-1] == {"done": True, "exit": 1, "weights": str(tmp_path / "best.npy"), "saved": True}
+    assert records[-1] == {"done": True, "exit": 1, "weights": str(usual.folder / "best.npy"), "saved": True}
 
 
-def test_quiet_prints_the_results_only(trainer: Trainer) -> None:
-    _, out, _ = trainer(*QUICK, "--quiet")
+def test_one_seed_gives_the_same_bytes_and_quiet_prints_the_results_only(
+    trainer: Trainer, usual: Usual, tmp_path: Path
+) -> None:
+    _, out, _ = trainer(*QUICK, "--seed", "0", "--quiet", "--weights", tmp_path / "again.npy")
+    assert "epoch" in usual.out
     assert "epoch" not in out
     assert "of 6 tests passed" in out
-
-
-def test_one_seed_gives_the_same_bytes(trainer: Trainer, tmp_path: Path) -> None:
-    files = [tmp_path / f"{i}.npy" for i in range(3)]
-    for path, seed in zip(files, "001", strict=True):
-        trainer(*QUICK, "--seed", seed, "--weights", path)
-    first, second, other = (p.read_bytes() for p in files)
-    assert first == second
-    assert other != first
+    trainer(*QUICK, "--seed", "1", "--weights", tmp_path / "other.npy")
+    first, second, other = (
+        p / n for p, n in ((usual.folder, "best.npy"), (tmp_path, "again.npy"), (tmp_path, "other.npy"))
+    )
+    assert first.read_bytes() == second.read_bytes()
+    assert other.read_bytes() != first.read_bytes()
 
 
 @pytest.mark.parametrize(
     "words",
-    [
+    slow_except(
+        [
+            ("--split", "clip"),
+            ("--split", "frame"),
+            ("--mix", "0"),
+            ("--max-frames", "20"),
+            ("--layout", "masked", "--drop-effectors", "0.5"),
+            ("--layout", "free"),
+            ("--proportions", "0.3"),
+            ("--preset", "older"),
+            ("--fk-every", "16", "--contact-every", "8", "--fk-off-below", "0.02", "--older-ground"),
+            ("--time-limit", "0.05"),
+            ("--augment", "1", "--batch-size", "7"),
+            ("--holdout", "0.3"),
+        ],
         ("--split", "clip"),
-        ("--split", "frame"),
-        ("--mix", "0"),
-        ("--max-frames", "20"),
         ("--layout", "masked", "--drop-effectors", "0.5"),
-        ("--layout", "free"),
-        ("--proportions", "0.3"),
-        ("--preset", "older"),
-        ("--fk-every", "16", "--contact-every", "8", "--fk-off-below", "0.02", "--older-ground"),
-        ("--time-limit", "0.05"),
-        ("--augment", "1", "--batch-size", "7"),
-        ("--holdout", "0.3"),
-    ],
+    ),
     ids=lambda words: " ".join(words),
 )
 def test_every_setting_runs_to_the_end(words: tuple[str, ...], trainer: Trainer, tmp_path: Path) -> None:
@@ -211,6 +244,7 @@ def test_every_setting_runs_to_the_end(words: tuple[str, ...], trainer: Trainer,
     assert network.load(tmp_path / "best.npy").hidden == (8,)
 
 
+@pytest.mark.slow
 def test_folds_pool_all_clips_and_end_with_a_fit_on_all(trainer: Trainer, tmp_path: Path) -> None:
     code, out, _ = trainer(*QUICK, "--folds", "3", "--json", tmp_path / "f.json")
     assert code == 1
@@ -224,6 +258,7 @@ def test_folds_pool_all_clips_and_end_with_a_fit_on_all(trainer: Trainer, tmp_pa
     assert splits.TEST not in parts
 
 
+@pytest.mark.slow
 def test_folds_work_with_clips_too_short_for_blocks(trainer: Trainer, tmp_path: Path) -> None:
     pose_set.save(tmp_path / "short.npz", make_poses(make_rig("tentacle"), clips=5, frames=12))
     code, _, err = trainer("--data", tmp_path / "short.npz", *QUICK, "--folds", "2")
@@ -231,6 +266,7 @@ def test_folds_work_with_clips_too_short_for_blocks(trainer: Trainer, tmp_path: 
     assert (tmp_path / "best.npy").exists()
 
 
+@pytest.mark.slow
 def test_fine_tuning_takes_the_shape_of_the_weights_it_starts_from(trainer: Trainer, tmp_path: Path) -> None:
     trainer(*QUICK, "--weights", tmp_path / "first.npy", "--hidden", "9,7")
     code, _, err = trainer("--init", tmp_path / "first.npy", *QUICK)
@@ -241,21 +277,20 @@ def test_fine_tuning_takes_the_shape_of_the_weights_it_starts_from(trainer: Trai
     assert np.any(tuned.parameters != first.parameters)
 
 
-def test_others_poses_help_and_are_never_tested_on(trainer: Trainer, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_others_poses_help_and_are_never_tested_on(trainer: Trainer, usual: Usual, tmp_path: Path) -> None:
     pose_set.save(tmp_path / "others.npz", make_poses(make_rig("reference"), clips=3, frames=50, seed=8))
-    trainer(*QUICK, "--weights", tmp_path / "first.npy")
     also = ("--also", tmp_path / "others.npz")
-    code, _, err = trainer("--init", tmp_path / "first.npy", *also, "--json", tmp_path / "card.json", *QUICK)
+    code, _, err = trainer("--init", usual.folder / "best.npy", *also, "--json", tmp_path / "card.json", *QUICK)
     assert (code, err) == (1, "")
     card = json.loads((tmp_path / "card.json").read_text())
-    trainer(*QUICK, "--weights", tmp_path / "alone.npy", "--json", tmp_path / "alone.json")
-    alone = json.loads((tmp_path / "alone.json").read_text())
-    assert card["samples"]["test"] == alone["samples"]["test"]
-    assert card["samples"]["train"] == alone["samples"]["train"] + 150
-    first, tuned = (network.load(tmp_path / n) for n in ("first.npy", "best.npy"))
+    assert card["samples"]["test"] == usual.card["samples"]["test"]
+    assert card["samples"]["train"] == usual.card["samples"]["train"] + 150
+    first, tuned = (network.load(folder / "best.npy") for folder in (usual.folder, tmp_path))
     assert np.any(tuned.mean != first.mean)
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_characters_own_poses_is_not_learned_as_others(
     trainer: Trainer, data: Path, tmp_path: Path
 ) -> None:
@@ -282,6 +317,7 @@ def test_others_poses_of_another_tree_are_refused_in_words(trainer: Trainer, tmp
 # ---------------------------------------------------------------- what is there already
 
 
+@pytest.mark.slow
 def test_better_weights_of_the_same_data_and_split_are_kept(trainer: Trainer, tmp_path: Path) -> None:
     trainer(*QUICK, "--epochs", "12", "--lr", "0.01")
     before = (tmp_path / "best.npy").read_bytes()
@@ -342,6 +378,7 @@ def interrupted(marks: str, *words: str | Path) -> subprocess.CompletedProcess[s
     return run_cli("-c", INTERRUPTED, marks, *words)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT that can be sent to one process")
 def test_after_ctrl_c_it_goes_on_to_the_very_same_result(data: Path, tmp_path: Path) -> None:
     words = ("--data", data, "--epochs", "12", "--patience", "99", "--hidden", "8", "--augment", "10", "--no-beside")
@@ -351,7 +388,8 @@ def test_after_ctrl_c_it_goes_on_to_the_very_same_result(data: Path, tmp_path: P
     assert done.returncode == 130, (done.stdout, done.stderr)
     assert "Stopping after this epoch (press Ctrl-C again to stop at once)" in done.stdout
     found = re.search(
-        r"Stopped after epoch (\d+). The best weights so far .* To continue, add --resume to the same command", done.stdout
+        r"Stopped after epoch (\d+). The best weights so far .* To continue, add --resume to the same command",
+        done.stdout,
     )
     assert found, done.stdout
     assert int(found[1]) < 12
@@ -364,6 +402,7 @@ def test_after_ctrl_c_it_goes_on_to_the_very_same_result(data: Path, tmp_path: P
     assert sorted(p.name for p in tmp_path.iterdir()) == ["best.npy", "whole.npy"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT that can be sent to one process")
 def test_a_second_ctrl_c_stops_at_once(data: Path, tmp_path: Path) -> None:
     words = ("--data", data, "--epochs", "5000", "--patience", "9999", "--hidden", "8", "--no-beside")
@@ -387,6 +426,7 @@ def stopping_after(epoch: int, cancel: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(standalone_trainer, "_print", print_and_cancel)
 
 
+@pytest.mark.slow
 def test_a_cancel_file_stops_as_ctrl_c_does(trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = (*QUICK, "--epochs", "6")
     trainer(*words, "--weights", tmp_path / "whole.npy")
@@ -420,6 +460,7 @@ def test_stopping_a_fold_leaves_the_weights_as_they_were(
     assert (last["done"], last["exit"], last["saved"]) == (True, 130, False)
 
 
+@pytest.mark.slow
 def test_stopping_beside_keeps_weights_and_figures(
     trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -458,6 +499,7 @@ def test_ctrl_c_after_the_weights_were_saved_says_so(
     assert json.loads((tmp_path / "progress").read_text().splitlines()[-1])["saved"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device that is always full")
 def test_a_progress_file_on_a_full_disk_does_not_end_the_training(trainer: Trainer, tmp_path: Path) -> None:
     _, out, err = trainer(*QUICK, "--progress", "/dev/full")
@@ -466,6 +508,7 @@ def test_a_progress_file_on_a_full_disk_does_not_end_the_training(trainer: Train
     assert network.load(tmp_path / "best.npy").meta["epochs"] == 2
 
 
+@pytest.mark.slow
 def test_a_training_whose_weights_cannot_be_saved_can_be_resumed(
     trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -501,6 +544,7 @@ def test_resume_does_not_go_with_folds(trainer: Trainer) -> None:
     assert "--folds" in one_sentence(*trainer(*QUICK, "--resume", "--folds", "2"))
 
 
+@pytest.mark.slow
 def test_the_state_is_saved_now_and_then_for_a_power_cut(
     trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
