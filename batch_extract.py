@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Poses from whole folders of .blend, .glb, .gltf, .fbx, .bvh and .amc files, in a Blender without a window.
+"""Extract poses from folders of .blend, .glb, .gltf, .fbx, .bvh and .amc files, in a Blender without a window.
 
-``blender --background --python-exit-code 1 --python batch_extract.py -- FOLDER -o data.npz``; ``-- --help`` tells the rest.
+``blender --background --python-exit-code 1 --python batch_extract.py -- FOLDER -o data.npz``; ``-- --help`` lists all options.
 With Blender as a Python module: ``python batch_extract.py FOLDER -o data.npz``.
 Exit codes: 0 poses were written, 1 no file gave any, 2 bad input, 130 stopped by Ctrl-C.
 """
@@ -15,5 +15,5 @@ if __name__ == "__main__":
 
     words = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else sys.argv[1:]
     if "--" not in sys.argv and Path(sys.argv[0]).name != Path(__file__).name:
-        words = []  # Blender's own words
+        words = []  # these are Blender's own arguments
     batch.end(batch.main(words))

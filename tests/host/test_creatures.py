@@ -123,7 +123,7 @@ def test_every_creature_is_extracted_without_any_settings(empty: ModuleType, nam
     order = [poses.skeleton.names.index(n) for n in body_of(creature).names]
     assert np.abs(poses.rot[:, order] - rot).max() < 1e-3
     assert np.abs(poses.root_pos - root).max() < 1e-3
-    assert any("taken for a creature" in note for note in wing("blender.host.rig").read(ob).notes)
+    assert any("read as a creature" in note for note in wing("blender.host.rig").read(ob).notes)
 
 
 def test_effectors_are_picked_added_removed_and_cleared(empty: ModuleType, tmp_path: Path) -> None:
@@ -163,14 +163,14 @@ def test_invalid_effectors_are_reported_by_name(empty: ModuleType) -> None:
     own.effectors = "nose\nwing"
     says("no bone called wing", extract)
     own.effectors, own.body = "nose\ntail4", "neck1"
-    says("tail4 of Creature do not hang below neck1", extract)
+    says("tail4 of Creature are not below neck1", extract)
     own.effectors, own.body = "pelvis", "pelvis"
-    says("pelvis of Creature do not hang below pelvis", extract)
+    says("pelvis of Creature are not below pelvis", extract)
     says("no bones selected", empty.ops.neural_ik.effectors_add)
     says("no bone called x", empty.ops.neural_ik.effectors_add, bones="x")
     two = grown_apart()
     two.neural_ik_ends.effectors = "a1\nb1"
-    says("hang below no bone in common", wing_read, ob=two)
+    says("have no common ancestor", wing_read, ob=two)
 
 
 def wing_read(ob: Any) -> None:

@@ -78,7 +78,7 @@ def start(tmp_path: Path) -> tuple[Any, Path]:
     words = trainer.command(memory.SHIPPED_DATA, tmp_path / "best.npy", ["--epochs", "100000", "--no-beside"])
     training = trainer.train(words, cancel)
     end = time.monotonic() + 60
-    while not isinstance(next(training), trainer.Epoch):
+    while not isinstance(next(training), trainer.EpochMessage):
         assert time.monotonic() < end
         time.sleep(0.02)
     return training, cancel

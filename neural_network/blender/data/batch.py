@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Batch extraction: every file of a folder that holds motion, opened or imported by Blender, its armatures extracted."""
+"""Batch extraction: open or import every motion file in a folder with Blender, and extract its armatures."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from ..host.rig import SAME, read
 from . import extract, mocap
 
 SUFFIXES = (".blend", ".glb", ".gltf", ".fbx", ".bvh", ".amc")
-IMPORT_FPS = 30.0  # of files whose keys stand in seconds, where nothing else is asked for
+IMPORT_FPS = 30.0  # of files whose keys are in seconds, unless --fps is given
 ADDONS = {".glb": "io_scene_gltf2", ".gltf": "io_scene_gltf2", ".fbx": "io_scene_fbx"}
 
 
 @dataclass(frozen=True)
-class Row:
-    """What became of one armature of a file, or of a file that has none."""
+class ArmatureReport:
+    """The result for one armature of a file, or for a file without one."""
 
     path: str
     armature: str = ""
@@ -44,14 +44,14 @@ class Row:
     joints: int = 0
     frames: int = 0
     reason: str = ""
-    """Why nothing was taken."""
+    """Why there are no poses; empty if there are."""
     warnings: tuple[str, ...] = ()
 
 
 def main(words: Sequence[str]) -> int:
-    """Run with the words of a command line; returns the exit code."""
+    """Run with the arguments ``words`` of a command line; returns the exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a name that the console cannot show must not stop the work
+        if isinstance(stream, io.TextIOWrapper):  # a name that the console cannot show must not stop the run
             stream.reconfigure(errors="backslashreplace")
     args = _parser().parse_args(words)
     output: Path = args.output
@@ -68,7 +68,7 @@ def main(words: Sequence[str]) -> int:
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    rows: list[Row] = []
+    rows: list[ArmatureReport] = []
     found: list[PoseSet] = []
     try:
         with _Interrupts() as interrupts:
@@ -77,7 +77,7 @@ def main(words: Sequence[str]) -> int:
                     interrupts.check()
                     rows.append(row)
                     found += [poses] if poses is not None else []
-                    print(f"{n + 1}/{len(files)} {_told(row)}", flush=True)
+                    print(f"{n + 1}/{len(files)} {_summary(row)}", flush=True)
                 interrupts.check()
             written = write(found, output, args.json) if found else []
             _report_file(args.json, rows)
@@ -96,7 +96,7 @@ def main(words: Sequence[str]) -> int:
 
 
 class _Interrupts:
-    """Ctrl-C, also where Blender's importers take it for an error of their own, or for nothing."""
+    """Ctrl-C, even where Blender's importers swallow it or report it as an error of theirs."""
 
     def __enter__(self) -> _Interrupts:
         self.came = False
@@ -113,12 +113,12 @@ class _Interrupts:
             raise KeyboardInterrupt
 
     def __exit__(self, *_: object) -> None:
-        # Blender's own handler is none of Python's, and cannot be put back: the default one ends it too
+        # Blender's own handler is not a Python one and cannot be restored; the default one also ends it
         signal.signal(signal.SIGINT, signal.SIG_DFL if self.before is None else self.before)
 
 
 def end(code: int) -> None:
-    """Leave with an exit code, also from inside Blender, which would go on to its own end and lose it."""
+    """Exit with a code, also inside Blender, which would otherwise exit with its own."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code) if bpy.app.binary_path else sys.exit(code)
@@ -129,20 +129,20 @@ def _parser() -> argparse.ArgumentParser:
         prog="batch_extract.py", description="Extract the poses of every animated armature in files and folders."
     )
     out.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, and folders to look through")
-    out.add_argument("-o", "--output", type=Path, required=True, metavar="NPZ", help="where the poses go")
+    out.add_argument("-o", "--output", type=Path, required=True, metavar="NPZ", help="file to write the poses to")
     out.add_argument("--fps", type=float, help="frames a second to sample at (default: each clip's own)")
     out.add_argument(
         "--rig",
         choices=importing.RIGS,
         default="own",
-        help="each armature's own bones, one file for each skeleton; or carried onto the reference rig (default: own)",
+        help="keep each armature's own bones, one file for each skeleton, or carry them onto the reference rig (default: own)",
     )
-    out.add_argument("--json", type=Path, metavar="FILE", help="one JSON object for each armature, a line each")
+    out.add_argument("--json", type=Path, metavar="FILE", help="write one JSON object for each armature, one per line")
     return out
 
 
 def find_files(paths: Sequence[Path]) -> list[Path]:
-    """The files among ``paths`` and below the folders among them that can hold motion, sorted; ValueError for none."""
+    """The motion files among ``paths`` and in the folders among them, sorted. Raises ValueError if there are none."""
     found: set[Path] = set()
     for given in paths:
         if given.is_dir():
@@ -159,10 +159,10 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
     return sorted(found)
 
 
-def extract_file(path: Path, fps: float | None, onto: str) -> Iterator[tuple[Row, PoseSet | None]]:
-    """The poses of every animated armature in a file, with what was found; a reason in place of poses where there are none.
+def extract_file(path: Path, fps: float | None, onto: str) -> Iterator[tuple[ArmatureReport, PoseSet | None]]:
+    """Yield a report and the poses of every animated armature in a file; None instead of poses, with the reason in the report.
 
-    The scene is lost: this is for a Blender that does nothing else.
+    The open scene is replaced: this is for a Blender that does nothing else.
     """
     if path.suffix.lower() in importing.SUFFIXES:
         yield _from_reader(path, fps, onto)
@@ -170,7 +170,7 @@ def extract_file(path: Path, fps: float | None, onto: str) -> Iterator[tuple[Row
     try:
         _open(path, fps or IMPORT_FPS)
     except (ValueError, RuntimeError, OSError) as error:
-        yield Row(str(path), reason=_reason(error)), None
+        yield ArmatureReport(str(path), reason=_reason(error)), None
         return
     bodies = [
         (scene, ob)
@@ -179,7 +179,7 @@ def extract_file(path: Path, fps: float | None, onto: str) -> Iterator[tuple[Row
         if ob.type == "ARMATURE" and ob.pose is not None
     ]
     if not bodies:
-        yield Row(str(path), reason="no armature in it"), None
+        yield ArmatureReport(str(path), reason="no armature in it"), None
     scenes: dict[bpy.types.Object, bpy.types.Scene] = {}
     for scene, ob in bodies:
         scenes.setdefault(ob, scene)
@@ -189,7 +189,7 @@ def extract_file(path: Path, fps: float | None, onto: str) -> Iterator[tuple[Row
 
 
 def _owned(armatures: list[bpy.types.Object]) -> dict[bpy.types.Object, list[bpy.types.Action]]:
-    """Which actions each armature is asked for: those it plays, and of those that nobody plays the ones that move it first."""
+    """The actions of each armature: those it plays, and those that no armature plays and that move it before any other."""
     moving = {ob: extract.moving_actions(ob) for ob in armatures}
     played: dict[bpy.types.Object, set[bpy.types.Action]] = {}
     for ob in armatures:
@@ -205,13 +205,13 @@ def _owned(armatures: list[bpy.types.Object]) -> dict[bpy.types.Object, list[bpy
     return out
 
 
-def _from_reader(path: Path, fps: float | None, onto: str) -> tuple[Row, PoseSet | None]:
-    """A file that the project's own readers know."""
+def _from_reader(path: Path, fps: float | None, onto: str) -> tuple[ArmatureReport, PoseSet | None]:
+    """The poses of a file in a format that the project's own readers support."""
     row, clips = mocap.poses_of(path, ImportOptions(rig=onto, fps=fps), None)
     if not clips:
-        return Row(str(path), joints=row.joints, reason=row.reason, warnings=row.warnings), None
+        return ArmatureReport(str(path), joints=row.joints, reason=row.reason, warnings=row.warnings), None
     poses = pose_set.join(clips)
-    return Row(str(path), "", poses.clip_names, poses.skeleton.count, poses.frames, "", row.warnings), poses
+    return ArmatureReport(str(path), "", poses.clip_names, poses.skeleton.count, poses.frames, "", row.warnings), poses
 
 
 def _from_armature(
@@ -221,11 +221,13 @@ def _from_armature(
     chosen: list[bpy.types.Action],
     fps: float | None,
     onto: str,
-) -> tuple[Row, PoseSet | None]:
+) -> tuple[ArmatureReport, PoseSet | None]:
     name = ob.name
     try:
         if not chosen:
-            return Row(str(path), name, joints=len(ob.pose.bones), reason="no action of its own moves its bones"), None
+            return ArmatureReport(
+                str(path), name, joints=len(ob.pose.bones), reason="no action of its own moves its bones"
+            ), None
         window: Any = bpy.context.window
         if window is not None:
             window.scene = scene
@@ -242,16 +244,16 @@ def _from_armature(
             parts.append(part.poses)
             notes += part.notes
         if not parts:
-            return Row(str(path), name, joints=rig.skeleton.count, reason=notes[0]), None
+            return ArmatureReport(str(path), name, joints=rig.skeleton.count, reason=notes[0]), None
         poses = pose_set.join(parts)
         if onto == "reference":
             poses = _onto_reference(poses, {role: j for j, role in enumerate(rig.roles)})
     except ValueError as error:
-        return Row(str(path), name, reason=_one_line(error)), None
-    except Exception as error:  # a bug, but hours of other files must not be lost to it: the row shows it
-        reason = f"{type(error).__name__}: {_one_line(error)} (a fault in this program, please report it)"
-        return Row(str(path), name, reason=reason), None
-    return Row(
+        return ArmatureReport(str(path), name, reason=_one_line(error)), None
+    except Exception as error:  # a bug, but it must not cost the other files: the report shows it
+        reason = f"{type(error).__name__}: {_one_line(error)} (a bug in this program, please report it)"
+        return ArmatureReport(str(path), name, reason=reason), None
+    return ArmatureReport(
         str(path), name, poses.clip_names, poses.skeleton.count, poses.frames, "", tuple(dict.fromkeys(notes))
     ), poses
 
@@ -265,9 +267,9 @@ def _drained(work: Generator[Any, None, extract.Extraction]) -> extract.Extracti
 
 
 def _open(path: Path, fps: float) -> None:
-    """The file in place of what is open; scripts in it do not run. Raises what Blender raises, and ValueError.
+    """Replace the open file by this one, without running its scripts. Raises what Blender raises, and ValueError.
 
-    Formats whose keys stand in seconds come in at ``fps`` frames a second.
+    Formats whose keys are in seconds are imported at ``fps`` frames a second.
     """
     ops: Any = bpy.ops
     suffix = path.suffix.lower()
@@ -276,14 +278,14 @@ def _open(path: Path, fps: float) -> None:
         return
     ops.wm.read_homefile(
         use_empty=True, use_factory_startup=False
-    )  # factory settings would switch add-ons off, this one too
+    )  # factory settings would disable add-ons, this one included
     units, render = bpy.context.scene.unit_settings, bpy.context.scene.render
     units.system, units.scale_length = "METRIC", 1.0
     render.fps, render.fps_base = round(fps), round(fps) / fps
     importer: Callable[..., Any] = ops.import_scene.fbx if suffix == ".fbx" else ops.import_scene.gltf
     if suffix not in ADDONS:
         raise ValueError(f"{path.name}: expected one of {', '.join(SUFFIXES)}")
-    with contextlib.suppress(Exception):  # it may be on already, or missing: the next lines tell
+    with contextlib.suppress(Exception):  # it may be enabled already, or missing: the next lines check
         import addon_utils
 
         addon_utils.enable(ADDONS[suffix], default_set=False)
@@ -295,7 +297,7 @@ def _open(path: Path, fps: float) -> None:
 
 
 def _onto_reference(poses: PoseSet, played: dict[str, int]) -> PoseSet:
-    """Poses carried onto the reference rig; ``played`` maps roles to the skeleton's bones. ValueError for what is no human."""
+    """Poses carried onto the reference rig; ``played`` maps roles to the skeleton's bones. Raises ValueError unless it is a human."""
     source, rig = rig_body.skeleton_body(poses.skeleton, played), reference()
     rig_body.require_legs(source.bones, "character")
     target = rig_body.skeleton_body(rig, {name: j for j, name in enumerate(rig.names)})
@@ -317,9 +319,9 @@ def _onto_reference(poses: PoseSet, played: dict[str, int]) -> PoseSet:
 
 
 def write(found: Sequence[PoseSet], output: Path, report: Path | None = None) -> list[tuple[Path, PoseSet]]:
-    """Join the poses of equal skeletons and write each skeleton's file; one skeleton gives ``output`` itself.
+    """Join the poses of equal skeletons and write a file for each skeleton; a single one is written to ``output`` itself.
 
-    ValueError where one of them would be the ``report``; OSError where one cannot be written, before any is.
+    Raises ValueError if one of the files would be the ``report``, and OSError, before writing any, if one cannot be written.
     """
     groups: list[list[PoseSet]] = []
     for poses in found:
@@ -342,7 +344,7 @@ def write(found: Sequence[PoseSet], output: Path, report: Path | None = None) ->
 
 
 def _can_write(path: Path) -> None:
-    """OSError in words where a file of that name cannot be."""
+    """Raise OSError, in words, if a file of that name cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -350,10 +352,10 @@ def _can_write(path: Path) -> None:
     if path.is_dir():
         raise OSError(f"cannot write {path}: there is a folder of that name; choose another")
     if not os.access(path.parent, os.W_OK):
-        raise OSError(f"cannot write {path}: {path.parent} is read only; choose another place")
+        raise OSError(f"cannot write {path}: {path.parent} is read-only; choose another place")
 
 
-def _told(row: Row) -> str:
+def _summary(row: ArmatureReport) -> str:
     name = Path(row.path).name + (f" ({row.armature})" if row.armature else "")
     if row.reason:
         return f"{name}: not taken. {row.reason}"
@@ -361,14 +363,14 @@ def _told(row: Row) -> str:
     return f"{name}: {len(row.clips)} clips, {row.frames} frames, {row.joints} bones{more}"
 
 
-def _report_file(path: Path | None, rows: Sequence[Row]) -> None:
+def _report_file(path: Path | None, rows: Sequence[ArmatureReport]) -> None:
     if path is not None:
         lines = "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows)
         write_whole(path, lines.encode("utf-8", "backslashreplace"))
 
 
 def _reason(error: Exception) -> str:
-    """The words of an error of Blender's; of a traceback within them the last line, which names the fault."""
+    """The message of a Blender error; of a traceback within it only the last line, which names the error."""
     lines = [
         line.strip() for line in str(error).splitlines() if line.strip() and not line.strip().startswith("Location:")
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The demo character: the reference rig with a simple skinned body, and clips as its actions."""
+"""The demo character: the reference rig with a simple skinned body, and clips as actions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..host import armature, keyframes
 from .extract import FPS_KEY
 
 NAME = "Neural IK Demo"
-TIPS = {  # length of the bones that point at no other [m]
+TIPS = {  # length of the bones without a child along them [m]
     "Head": 0.271,
     "Hand": 0.072,
     "ToeBase": 0.071,
@@ -39,17 +39,17 @@ GIRTH: dict[str, tuple[float, float]] = {  # half width and half depth of the bo
     "Foot": (0.045, 0.040),
     "ToeBase": (0.042, 0.022),
 }
-SIDES = 12  # of the mesh about one bone
-CAP = np.radians([10, 35, 60, 90])  # where the rings of a rounded end stand
+SIDES = 12  # of the mesh around a bone
+CAP = np.radians([10, 35, 60, 90])  # angles of the rings of a rounded end
 RINGS = 2 * len(CAP) + 1
-SKIN = 0.25  # share of a bone's length over which it shares its skin with the bone above
+SKIN = 0.25  # share of a bone's length over which its vertices are also weighted to the parent
 
 
 def add(context: bpy.types.Context, poses: PoseSet | None) -> bpy.types.Object:
     """Add the armature, its body and one action for each clip of ``poses`` to the scene; returns the armature, active.
 
     The clips must be of the reference rig's skeleton (else SkeletonMismatch). Each action holds a key on every frame
-    and, as a custom property, the frame rate of its clip. A second character gets actions of its own.
+    and, as a custom property, the frame rate of its clip. A second character gets its own actions.
     """
     skeleton = reference()
     if poses is not None:
@@ -68,7 +68,7 @@ def add(context: bpy.types.Context, poses: PoseSet | None) -> bpy.types.Object:
 
 
 def _tails(skeleton: Skeleton) -> np.ndarray:
-    """(J, 3) [m] where the bones end: along their own Y, as far as the child that lies there."""
+    """(J, 3) [m] tails of the bones: along their own Y, as far as the child in that direction."""
     heads, along = skeleton.rest_arm[:, :3, 3], skeleton.rest_arm[:, :3, 1]
     out = np.empty_like(heads)
     for j, name in enumerate(skeleton.names):
@@ -81,7 +81,7 @@ def _tails(skeleton: Skeleton) -> np.ndarray:
 
 
 def _body(context: bpy.types.Context, rig: bpy.types.Object, skeleton: Skeleton) -> bpy.types.Object:
-    """A mannequin of one rounded limb for each bone, its skin shared with the bone above near the joint."""
+    """A mannequin with a rounded limb for each bone, weighted to the parent too near the joint."""
     heads, tails = skeleton.rest_arm[:, :3, 3], _tails(skeleton)
     points: list[np.ndarray] = []
     faces: list[tuple[int, ...]] = []
@@ -124,7 +124,7 @@ def _body(context: bpy.types.Context, rig: bpy.types.Object, skeleton: Skeleton)
 
 
 def _profile(length: float, cap: float, inset: bool) -> list[tuple[float, float]]:
-    """(place along the bone [m], share of the full girth) of every ring: two rounded ends and a middle.
+    """(position along the bone [m], share of the full girth) of every ring: two rounded ends and a middle.
 
     The ends reach half a cap beyond the bone, so that joints stay closed; ``inset``: they stay within it.
     """

@@ -26,22 +26,22 @@ from .extract import FPS_KEY
 
 @dataclass(frozen=True)
 class Imported:
-    """What came of the files."""
+    """The result of :func:`import_files`."""
 
     rows: tuple[FileReport, ...]
-    """One a file, in order."""
+    """One for each file, in order."""
     poses: tuple[PoseSet, ...]
     """One clip each."""
     actions: tuple[str, ...] = ()
-    """Names of the actions made, one a clip; none where the poses are for memory."""
+    """Names of the new actions, one for each clip; none if the poses go to memory."""
 
     @property
     def read(self) -> int:
-        """Files that gave a clip."""
+        """Number of files that gave a clip."""
         return sum(bool(row.kept) for row in self.rows)
 
     def lines(self) -> list[str]:
-        """A report: a line a file, with its warnings below it."""
+        """A report: one line for each file, followed by its warnings."""
         out = []
         for row in self.rows:
             name = Path(row.path).name
@@ -63,11 +63,11 @@ def import_files(
     options: ImportOptions,
     as_actions: bool = True,
 ) -> Generator[Progress, None, Imported]:
-    """Read ``files``, carry their motion onto the armature ``ob`` and key it; yields Progress, returns what came of it.
+    """Read ``files``, carry their motion onto the armature ``ob`` and key it; yields Progress, returns Imported.
 
-    Without ``ob`` every skeleton among the files becomes an armature of its own. Nothing in the scene changes before all
-    files are read, and what was made is taken away again where the generator is closed or fails. ValueError, in words,
-    where ``ob`` is no human and where no file gave a clip; a file that cannot be read only gets its reason.
+    Without ``ob`` an armature is made for every skeleton among the files. Nothing in the scene changes before all files are
+    read, and everything made is removed again if the generator is closed or fails. Raises ValueError, in words, if ``ob`` is
+    not a human or no file gave a clip; a file that cannot be read is only reported with the reason.
     """
     own = read(ob) if ob is not None else None
     if own is not None and not set(own.roles) <= set(reference().names):
@@ -89,29 +89,43 @@ def import_files(
         poses += found
     if not poses:
         raise ValueError(f"none of {len(files)} files gave a clip; the first reason: {rows[0].reason}")
-    poses = [replace(p, clip_names=(name,)) for p, name in zip(poses, _different(poses), strict=True)]
-    if not as_actions:
-        return Imported(tuple(rows), tuple(poses))
+    poses = [replace(p, clip_names=(name,)) for p, name in zip(poses, _unique_names(poses), strict=True)]
+    names: list[str] = []
+    if as_actions:
+        start = (ob, own) if ob is not None and own is not None else None
+        names = yield from _key_all(context, start, poses, Progress(len(files), total, ""))
+    return Imported(tuple(rows), tuple(poses), tuple(names))
+
+
+def _key_all(
+    context: bpy.types.Context,
+    start: tuple[bpy.types.Object, Rig] | None,
+    poses: Sequence[PoseSet],
+    progress: Progress,
+) -> Generator[Progress, None, list[str]]:
+    """Key every clip as an action, on the armature of ``start`` or on one made for its skeleton; returns the actions' names.
+
+    Yields ``progress`` with a text. If the generator is closed or fails, everything made is removed again.
+    """
+    ob = start[0] if start is not None else None
+    bodies = [(start[1].skeleton, *start)] if start is not None else []
     made: list[bpy.types.ID] = []
+    names: list[str] = []
     done = False
     chosen = context.view_layer.objects.active, list(context.selected_objects)
     bare = ob is not None and ob.animation_data is None
     try:
-        bodies: list[tuple[Skeleton, bpy.types.Object, Rig]] = []
-        if ob is not None and own is not None:
-            bodies.append((own.skeleton, ob, own))
-        names = []
         for n, clip in enumerate(poses):
-            yield Progress(len(files), total, f"keys of {clip.clip_names[0]} ({n + 1} of {len(poses)})")
-            body = _body_for(context, bodies, clip, made)
-            action, slot = write(body[1], body[2], clip)
+            yield replace(progress, text=f"keys of {clip.clip_names[0]} ({n + 1} of {len(poses)})")
+            _, other, rig = _body_for(context, bodies, clip, made)
+            action, slot = write(other, rig, clip)
             made.append(action)
-            names.append(action.name)
-            data = body[1].animation_data or body[1].animation_data_create()
+            data = other.animation_data or other.animation_data_create()
             if data.action is None:
                 blender_actions.assign(data, action, slot)
+            names.append(action.name)
         done = True
-        return Imported(tuple(rows), tuple(poses), tuple(names))
+        return names
     finally:
         if not done:
             bpy.data.batch_remove(made)
@@ -123,14 +137,14 @@ def import_files(
 
 
 def _why_no_actions(ob: bpy.types.Object, rig: Rig) -> str:
-    """Why new actions would not show the motion, and what to do; empty where they would."""
+    """Why new actions would not show the motion, and what to do; empty if they would."""
     if ob.library is not None:
         return f"{ob.name} is linked from a library: make a library override first (Object > Relations)"
     return rig_checks.refusal(ob, rig, "an imported action")
 
 
 def poses_of(path: Path, options: ImportOptions, rig: Rig | None) -> tuple[FileReport, list[PoseSet]]:
-    """The clips of a file on the skeleton of ``rig``, else as ``options`` say; and what was found, or why there are none."""
+    """The clips of a file, on the skeleton of ``rig`` or as ``options`` say, with a report of what was found."""
     try:
         clip = importing.read_clip(path, up_axis=options.up_axis, unit=options.unit, fps=options.source_fps)
         pieces, found, warnings = importing.pieces_of(path, clip, options)
@@ -183,7 +197,7 @@ def _body_for(
     clip: PoseSet,
     made: list[bpy.types.ID],
 ) -> tuple[Skeleton, bpy.types.Object, Rig]:
-    """The armature for a clip: one that has its skeleton, else a new one."""
+    """The armature for a clip: one with its skeleton, else a new one, which is added to ``bodies`` and ``made``."""
     for body in bodies:
         own, other = body[0], clip.skeleton
         if own.fingerprint == other.fingerprint and np.abs(own.rest_arm - other.rest_arm).max() < SAME:
@@ -196,8 +210,8 @@ def _body_for(
     return bodies[-1]
 
 
-def _different(poses: Sequence[PoseSet]) -> list[str]:
-    """Names of the clips, with a number behind those that come again."""
+def _unique_names(poses: Sequence[PoseSet]) -> list[str]:
+    """The clips' names, with a number added to repeated ones."""
     out: list[str] = []
     for name in (p.clip_names[0] for p in poses):
         number, best = 1, name

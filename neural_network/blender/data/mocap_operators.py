@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The button Import Mocap: it asks for files, and hands them to an operator that works while the window stays alive."""
+"""The button Import Mocap: it asks for files and passes them to an operator that works without freezing the window."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPORT = "Neural IK Import"  # the text block
 
 
 class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
-    """Carry motion capture (.bvh, .amc) onto the character: chosen files, or all in the folder where none is chosen"""
+    """Carry motion capture (.bvh, .amc) onto the character: the chosen files, or all in the folder if none is chosen"""
 
     bl_idname = "neural_ik.import_mocap"
     bl_label = "Import Mocap"
@@ -35,28 +35,28 @@ class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
     into: EnumProperty(
         name="Into",
         items=(
-            ("ACTIONS", "Actions", "A new action for every clip; without a character, armatures of their own too"),
-            ("MEMORY", "Memory", "Poses to train on, beside those of this character that are in memory"),
+            ("ACTIONS", "Actions", "Make an action for every clip; without a character, also make armatures"),
+            ("MEMORY", "Memory", "Add the poses to those of this character in memory, to train on"),
         ),
         default="ACTIONS",
     )
     fps: FloatProperty(
-        name="Frame Rate", description="Frames a second of what is made; 0: the scene's", default=0, min=0, max=1000
+        name="Frame Rate", description="Frames per second of the result; 0 uses the scene's", default=0, min=0, max=1000
     )
     low_pass: FloatProperty(
         name="Low-Pass",
-        description="Cutoff in Hz of a filter against jitter (6 to 10 is usual; foot strikes become softer); 0: none",
+        description="Cutoff in Hz of a filter against jitter (6 to 10 is usual; it softens foot strikes); 0 turns it off",
         default=0,
         min=0,
         max=100,
     )
     up_axis: EnumProperty(
         name="Up",
-        items=(("AUTO", "Found", "As the motion shows it"), ("Y", "Y", "Y is up"), ("Z", "Z", "Z is up")),
+        items=(("AUTO", "Automatic", "Detect it from the motion"), ("Y", "Y", "Y is up"), ("Z", "Z", "Z is up")),
         default="AUTO",
     )
     clean: BoolProperty(
-        name="Clean", description="Leave out inserted T-poses, frozen starts and jumps of the capture", default=True
+        name="Clean", description="Remove inserted T-poses, frozen starts and jumps of the capture", default=True
     )
 
     def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> Any:
@@ -65,7 +65,7 @@ class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
         return {"RUNNING_MODAL"}
 
     def execute(self, context: bpy.types.Context) -> set[str]:
-        """Hand the files on to the operator that works while the window stays alive."""
+        """Pass the files to the operator that does the work."""
         names = [file.name for file in self.files if file.name]
         paths = [str(Path(self.directory) / name) for name in names] or [self.filepath or self.directory]
         call = "EXEC_DEFAULT" if bpy.app.background or context.window is None else "INVOKE_DEFAULT"
@@ -73,7 +73,7 @@ class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
         ops: Any = bpy.ops
         try:
             return set(ops.neural_ik.carry_mocap(call, paths=json.dumps(paths), **told))
-        except RuntimeError as error:  # what the other one reports reaches a script's caller as this
+        except RuntimeError as error:  # an error that the other operator reports
             self.report({"ERROR"}, str(error).strip().removeprefix("Error: "))
             return {"CANCELLED"}
 
@@ -93,7 +93,7 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
     clean: BoolProperty(default=True, options={"SKIP_SAVE"})
 
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, mocap.Imported]:
-        """Read, carry and key."""
+        """Read the files, carry the motion and key it."""
         files = importing.find_files([bpy.path.abspath(path) for path in json.loads(self.paths)])
         render = context.scene.render
         options = importing.ImportOptions(
@@ -111,7 +111,7 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
         return mocap.import_files(context, ob, files, options, self.into == "ACTIONS")
 
     def finish(self, context: bpy.types.Context, result: mocap.Imported) -> str:
-        """Report, and keep the poses where they are for memory."""
+        """Report, and keep the poses if they are meant for memory."""
         words = f"{len(result.poses)} clips from {result.read} of {len(result.rows)} files"
         write_text(REPORT, [words, *result.lines()])
         keep = memory.memory
@@ -121,9 +121,9 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
                 found.insert(0, keep.poses)
             elif keep.unsaved:
                 raise ValueError(
-                    "the poses in memory are of another character and not on disk: Save to Disk first, then import"
+                    "the poses in memory belong to another character and are not on disk: Save to Disk first, then import"
                 )
-            source = f"imported from {result.read} files" + (" and what was there" if len(found) > 1 else "")
+            source = f"imported from {result.read} files" + (", added to what was in memory" if len(found) > 1 else "")
             keep.take_poses(pose_set.join(found), self.character, source, unsaved=True)
         jobs.redraw()
         refused = [row for row in result.rows if not row.kept]
@@ -141,6 +141,6 @@ def register() -> None:
 
 
 def unregister() -> None:
-    """Take it out."""
+    """Unregister it."""
     for cls in reversed(_classes):
         bpy.utils.unregister_class(cls)

@@ -278,7 +278,7 @@ def _fits(ob: bpy.types.Object, net: Network) -> bool:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingFiles:
     """What Train reads and writes."""
 
     poses: Path
@@ -301,7 +301,7 @@ def why_no_training(context: bpy.types.Context) -> str:
     return f"{subject.name} has no saved poses: Extract Data and Save to Disk first"
 
 
-def training(context: bpy.types.Context) -> Training:
+def training(context: bpy.types.Context) -> TrainingFiles:
     """What Train would read and write for the active character, whose folder is made.
 
     Poses that came with Neural IK train the built-in rig, whose weights any human can use. Raises ValueError or OSError.
@@ -309,7 +309,7 @@ def training(context: bpy.types.Context) -> Training:
     ob, subject = active_object(context), active(context)
     if subject is not None and kept(subject).poses.exists():
         character = kept(subject)
-        return Training(character.poses, False, character, "")
+        return TrainingFiles(character.poses, False, character, "")
     found = poses_to_load(ob)
     if subject is None or found.shipped:
         if subject is not None and found.shipped and not _human(subject):
@@ -317,7 +317,7 @@ def training(context: bpy.types.Context) -> Training:
         skeleton = found.content.skeleton
         subject = Subject(name_for(skeleton, context, found.whose or BUILT_IN), skeleton, ())
     character = characters.keep(memory.folder(), subject.skeleton, subject.name)
-    return Training(found.path, found.shipped, character, found.note)
+    return TrainingFiles(found.path, found.shipped, character, found.note)
 
 
 def _human(subject: Subject) -> bool:

@@ -26,7 +26,7 @@ class Progress:
 
 
 @dataclass
-class Job:
+class RunningJob:
     """The job that is running."""
 
     label: str
@@ -43,7 +43,7 @@ class Job:
     """It was asked to stop, and is finishing by itself."""
 
 
-running: Job | None = None
+running: RunningJob | None = None
 
 
 def busy() -> str:
@@ -119,7 +119,7 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
             return self.execute(context)
         stop()
         try:
-            job = Job(self.bl_label, self.work(context), self.passes_events, self.survives_undo)
+            job = RunningJob(self.bl_label, self.work(context), self.passes_events, self.survives_undo)
         except (ValueError, OSError) as error:
             self.report({"ERROR"}, str(error))
             return {"CANCELLED"}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which armature is meant, which of its bones are controlled, and how its space becomes Z-up metres.
+"""Which armature is the character, which of its bones are controlled, and how its space is converted to Z-up metres.
 
 *Object space* is Blender's space of the armature, in its own units. *Rig space* is what files and the core call
-armature space: metres, with the object's rotation and scale applied and its location left out.
+armature space: metres, with the object's rotation and scale applied and without its location.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from ...core import reference_rig, tree
 from ...core import skeleton as skeletons
 from ...core.skeleton import Skeleton
 from ...rigs import creatures, role_edits, roles
-from ...rigs.creatures import Ends
+from ...rigs.creatures import Effectors
 
-SAME = 1e-3  # [m] a rest pose this near to the reference rig's is the reference rig
-NEEDED = ("Hips", "LeftFoot", "RightFoot")  # without these there is no body to learn
+SAME = 1e-3  # [m] a rest pose this close to the reference rig's is the reference rig
+NEEDED = ("Hips", "LeftFoot", "RightFoot")  # a human needs these
 
 
 @dataclass(frozen=True)
 class Rig:
-    """What :func:`read` understood of an armature object; plain values, so that none of Blender's own is kept."""
+    """What :func:`read` found out about an armature object; plain values, so that no Blender data is kept."""
 
     skeleton: Skeleton
     """The controlled bones, in rig space."""
     bones: tuple[str, ...]
     """(N) names of all pose bones, in Blender's order."""
     parents: np.ndarray
-    """(N) int, -1 for those without."""
+    """(N) int, -1 for bones without a parent."""
     rest: np.ndarray
     """(N, 4, 4) rest matrices of all bones [Blender units, object space]."""
     modes: tuple[str, ...]
@@ -39,21 +39,21 @@ class Rig:
     connected: tuple[bool, ...]
     """(N) whether the bone is connected to its parent: Blender then ignores its location."""
     plain: tuple[bool, ...]
-    """(N) whether the bone takes part in its parent's movement as bones usually do."""
+    """(N) whether the bone inherits its parent's movement with the usual settings."""
     index: np.ndarray
-    """(J) where the skeleton's bones stand among all."""
+    """(J) indices of the skeleton's bones among all."""
     turn: np.ndarray
     """(3, 3) rotation from object space to rig space."""
     unit: float
     """Metres in one unit of object space."""
     notes: tuple[str, ...] = ()
-    """What a person should know, one sentence each."""
+    """Notes for the user, one sentence each."""
     roles: tuple[str, ...] = ()
-    """(J) what each controlled bone is on the reference rig."""
+    """(J) the role of each controlled bone: its name on the reference rig."""
 
     @property
     def simple(self) -> bool:
-        """Whether controlled bones hang directly on each other and move as usual: rot_local is then Blender's basis."""
+        """Whether controlled bones are direct children of each other with usual settings: rot_local is then Blender's basis."""
         direct = [-1, *self.index[self.skeleton.parents[1:]].tolist()]
         return self.parents[self.index].tolist() == direct and all(self.plain[b] for b in self.index)
 
@@ -75,9 +75,9 @@ class Rig:
 
 
 def find(context: bpy.types.Context) -> bpy.types.Object:
-    """The armature object that is meant: the active one, that of the active mesh, or the only one there is.
+    """The character's armature object: the active one, that of the active mesh, or the only one there is.
 
-    Raises ValueError where there is none, or more than one to choose from.
+    Raises ValueError if there is none, or several to choose from.
     """
     active = context.active_object
     if active is not None and active.type == "ARMATURE":
@@ -106,14 +106,14 @@ class _Choice:
     """Bone -> role on the reference rig; of a creature, its own name."""
     notes: list[str]
     t_pose: bool = True
-    """Arms go sideways and legs down before anything is learned, as people's do; a creature's rest stays as it is."""
+    """Whether arms are turned sideways and legs down before learning, as for people; a creature's rest is kept."""
 
 
 def read(ob: bpy.types.Object, known: Skeleton | None = None) -> Rig:
-    """The Rig of an armature object, as it stands now. Raises ValueError, in words, for what cannot be worked with.
+    """The Rig of an armature object in its current state. Raises ValueError, in words, for one that cannot be used.
 
-    Controlled are the bones that the panel Effectors names, else those that play a role of a human, else, where nothing
-    is human, those that lead to proposed effectors. ``known``: where its bones are all there and hang alike, they are taken.
+    Controlled bones are those that the panel Effectors names, else those with a role of a human, else, if there are none,
+    those that lead to the proposed effectors. With ``known``, its bones are used if they all exist with the same parents.
     """
     if ob.mode == "EDIT":
         raise ValueError(f"{ob.name} is in Edit Mode: leave it first (Tab)")
@@ -186,19 +186,19 @@ def _plain(bone: bpy.types.Bone) -> bool:
 
 
 def parents_of(ob: bpy.types.Object) -> np.ndarray:
-    """(N) int: the parent of every pose bone, in Blender's order; -1 for those without."""
+    """(N) int: the parent of every pose bone, in Blender's order; -1 for none."""
     place = {pb.name: i for i, pb in enumerate(ob.pose.bones)}
     return np.array([place[pb.parent.name] if pb.parent else -1 for pb in ob.pose.bones], int)
 
 
 def given_roles(ob: bpy.types.Object) -> dict[str, str]:
-    """Role -> bone name as the panel Roles holds them for this object; empty where they are left to be found."""
+    """Role -> bone name as set in the panel Roles for this object; empty if the roles are to be detected."""
     own = getattr(ob, "neural_ik_roles", None)
     return {role: bone for role in roles.ROLE_NAMES if (bone := getattr(own, role, ""))}
 
 
 def find_roles(ob: bpy.types.Object) -> roles.Roles:
-    """What is understood of an armature by itself: by the reference rig's own names where all are there, else by structure.
+    """The detected roles of an armature: by the reference rig's own names if all exist, else by structure and names.
 
     Indices are those of the pose bones.
     """
@@ -213,15 +213,15 @@ def find_roles(ob: bpy.types.Object) -> roles.Roles:
 
 
 def given_effectors(ob: bpy.types.Object) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Names of the body bone, the effectors and those of them that stand, as the panel Effectors holds them for this object."""
+    """Names of the body bone, the effectors and the feet among them, as set in the panel Effectors for this object."""
     own = getattr(ob, "neural_ik_ends", None)
     texts = [getattr(own, what, "") for what in ("effectors", "feet")]
     effectors, feet = (tuple(name for name in text.split("\n") if name) for text in texts)
     return getattr(own, "body", ""), effectors, feet
 
 
-def find_effectors(ob: bpy.types.Object) -> Ends:
-    """Where an armature can be taken hold of, as far as its tree tells; bones that only control others are left aside.
+def find_effectors(ob: bpy.types.Object) -> Effectors:
+    """Effectors proposed from an armature's tree; bones that only control others are ignored.
 
     Indices are those of the pose bones.
     """
@@ -245,11 +245,11 @@ def find_effectors(ob: bpy.types.Object) -> Ends:
             carries.update(tree.chain(parents, i))
         aims = {i for i in aims if not deforms[i]} | (set(range(len(bones))) - carries)
     heads = np.array([pb.bone.head_local for pb in bones], np.float64) @ turn.T * unit
-    return creatures.find_effectors(list(place), parents, heads, aside=aims)
+    return creatures.find_effectors(list(place), parents, heads, excluded=aims)
 
 
 def _of_known(ob: bpy.types.Object, known: Skeleton) -> _Choice | None:
-    """The bones of a skeleton that weights were trained for, where this armature has them and they hang alike."""
+    """The bones of a skeleton that weights were trained for; None unless this armature has them with the same parents."""
     place = {pb.name: i for i, pb in enumerate(ob.pose.bones)}
     if not set(known.names) <= set(place):
         return None
@@ -267,7 +267,7 @@ def _of_known(ob: bpy.types.Object, known: Skeleton) -> _Choice | None:
 
 
 def _of_effectors(ob: bpy.types.Object, body: str, effectors: tuple[str, ...], feet: tuple[str, ...]) -> _Choice:
-    """The bones that lead from the body to effectors, all by name; the body is where they meet if none is named."""
+    """The bones that lead from the body to the effectors, given by name; without a body, from where they meet."""
     names = [pb.name for pb in ob.pose.bones]
     missing = [name for name in (body, *effectors, *feet) if name and name not in names]
     if missing:
@@ -282,14 +282,14 @@ def _of_effectors(ob: bpy.types.Object, body: str, effectors: tuple[str, ...], f
         loose = [name for name, line in zip(effectors, lines, strict=True) if top not in line[1:]]
         if loose:
             raise ValueError(
-                f"{', '.join(loose)} of {ob.name} do not hang below {body}: choose a body bone above all effectors, or "
-                "leave them out"
+                f"{', '.join(loose)} of {ob.name} are not below {body}: choose a body bone above all effectors, or "
+                "remove them"
             )
     else:
         shared = [bone for bone in lines[0][1:] if all(bone in line[1:] for line in lines)]
         if not shared:
             raise ValueError(
-                f"{', '.join(effectors)} of {ob.name} hang below no bone in common: give them one, or leave some out"
+                f"{', '.join(effectors)} of {ob.name} have no common ancestor: give them one, or remove some"
             )
         top = shared[0]
     heads = np.array([pb.bone.head_local for pb in ob.pose.bones], np.float64)
@@ -299,7 +299,7 @@ def _of_effectors(ob: bpy.types.Object, body: str, effectors: tuple[str, ...], f
 
 
 def _of_roles(ob: bpy.types.Object) -> _Choice:
-    """The bones that play roles; of what is no human at all, those that lead to the proposed effectors."""
+    """The bones with roles; for a rig without any, those that lead to the proposed effectors."""
     chosen, notes = _controlled(ob, tuple(pb.name for pb in ob.pose.bones), parents_of(ob))
     if chosen:
         effectors = [chosen[role] for role in reference_rig.EFFECTORS if role in chosen]
@@ -310,14 +310,14 @@ def _of_roles(ob: bpy.types.Object) -> _Choice:
     ends = [end for end in found.effectors if end != found.body]
     if not ends:
         raise ValueError(
-            f"{ob.name}: found nothing to take hold of among its {len(names)} bones; "
+            f"{ob.name}: found no effectors among its {len(names)} bones; "
             "pick effectors in the panel Effectors" + "".join(f"; {note}" for note in notes)
         )
     choice = _of_effectors(
         ob, names[found.body], tuple(names[e] for e in ends), tuple(names[f] for f in found.feet if f in ends)
     )
     said = (
-        f"{ob.name} is taken for a creature: {', '.join(names[e] for e in ends)} are its effectors, "
+        f"{ob.name} is read as a creature: {', '.join(names[e] for e in ends)} are its effectors, "
         f"{', '.join(names[f] for f in found.feet) or 'none'} its feet, {names[found.body]} its body. "
         "The panel Effectors changes that."
     )
@@ -325,7 +325,7 @@ def _of_roles(ob: bpy.types.Object) -> _Choice:
 
 
 def _controlled(ob: bpy.types.Object, names: tuple[str, ...], parents: np.ndarray) -> tuple[dict[str, int], list[str]]:
-    """Role -> bone: as the user gave them where there are any, else as they are found; none where nothing is human."""
+    """Role -> bone, as the user set them or else as detected, and notes; no roles if the rig is not a human."""
     notes: list[str] = []
     given = given_roles(ob)
     if given:
@@ -349,15 +349,15 @@ def _controlled(ob: bpy.types.Object, names: tuple[str, ...], parents: np.ndarra
     loose = [role for role, bone in chosen.items() if hips not in tree.chain(parents, bone)]
     if any(role in NEEDED for role in loose):
         raise ValueError(
-            f"{ob.name}: {', '.join(names[chosen[r]] for r in loose)} do not hang below {names[hips]}{_generated(names)}"
+            f"{ob.name}: {', '.join(names[chosen[r]] for r in loose)} are not below {names[hips]}{_generated(names)}"
         )
     for role in loose:
-        notes.append(f"{names[chosen.pop(role)]} was left out: it does not hang below {names[hips]}")
+        notes.append(f"{names[chosen.pop(role)]} was left out: it is not below {names[hips]}")
     return chosen, notes
 
 
 def _generated(names: tuple[str, ...]) -> str:
-    """What to do with a rig that Rigify generated: its deforming bones hang in pieces on its mechanism."""
+    """What to do with a generated Rigify rig, whose deforming bones hang on its mechanism; empty for any other."""
     if not all(any(name.startswith(prefix) for name in names) for prefix in ("DEF-", "ORG-")):
         return ""
     return (
@@ -367,7 +367,7 @@ def _generated(names: tuple[str, ...]) -> str:
 
 
 def _limits(chosen: dict[str, int], index: np.ndarray, rest: np.ndarray) -> np.ndarray | None:
-    """The anatomical limits where this is the reference rig itself, else none: they are then mined from the poses."""
+    """The anatomical limits if this is the reference rig itself; else None, and they are found from the poses."""
     reference = reference_rig.reference()
     if set(chosen) != set(reference.names):
         return None

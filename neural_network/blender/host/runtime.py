@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Poses in and out of a character's pose bones: what Live IK writes, and what it puts back on Cancel."""
+"""Poses read from and written to a character's pose bones, and snapshots of them to restore."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_pose(ob: bpy.types.Object, rig: Rig) -> tuple[np.ndarray, np.ndarray]:
     """The pose as Blender shows it now: rot_local (J, 3) [rad] and the root's head (3) [m, rig space]."""
     buffer = np.empty(len(rig.bones) * 16, np.float32)
     ob.pose.bones.foreach_get("matrix", buffer)
-    # Blender hands matrices out column by column
+    # Blender stores matrices by columns
     poses = buffer.reshape(-1, 4, 4)[rig.index].transpose(0, 2, 1).astype(np.float64)
     rot = local_rotations(rig, (rig.turn @ orthonormal(poses[:, :3, :3]))[None])[0]
     return rot, rig.turn @ poses[0, :3, 3] * rig.unit
@@ -58,8 +58,8 @@ def local_rotations(rig: Rig, turned: np.ndarray) -> np.ndarray:
 def apply(ob: bpy.types.Object, rig: Rig, rot_local: np.ndarray, root_pos: np.ndarray) -> None:
     """Pose the controlled bones: rot_local (J, 3) [rad], root's head (3) [m, rig space]; shown at Blender's update.
 
-    Other bones keep their own rotation: where one stands between two controlled bones, the lower one makes up for it.
-    Each bone is written in its own rotation mode. A connected root keeps its place, as under Blender's own tools.
+    Other bones keep their own rotation: below one between two controlled bones, the lower one compensates for it.
+    Each bone is written in its own rotation mode. A connected root keeps its position, as with Blender's own tools.
     """
     bones = ob.pose.bones
     basis = _basis(ob, rig, np.asarray(rot_local, np.float64), np.asarray(root_pos, np.float64))
@@ -70,7 +70,7 @@ def apply(ob: bpy.types.Object, rig: Rig, rot_local: np.ndarray, root_pos: np.nd
     for j, bone in enumerate(rig.index.tolist()):
         mode = rig.modes[bone]
         if mode == "QUATERNION":
-            # the sign nearer to the one there is, so that keys do not flip
+            # the sign closer to the current rotation, so that keys do not flip
             rows[bone] = quaternions[j] if quaternions[j] @ rows[bone] >= 0 else -quaternions[j]
         elif mode == "AXIS_ANGLE":
             axis, angle = Quaternion(quaternions[j]).to_axis_angle()
@@ -87,9 +87,9 @@ def apply(ob: bpy.types.Object, rig: Rig, rot_local: np.ndarray, root_pos: np.nd
 def channels(
     ob: bpy.types.Object, rig: Rig, rot_local: np.ndarray, root_pos: np.ndarray
 ) -> dict[tuple[int, str], np.ndarray]:
-    """A motion as keys hold it: (bone, channel) -> values (F, n), with all uncontrolled bones it depends on at rest.
+    """A motion as values to key: (bone, channel) -> (F, n), with all uncontrolled bones that it depends on at rest.
 
-    rot_local (F, J, 3) [rad], root_pos (F, 3) [m, rig space]. What stands still at rest has one row.
+    rot_local (F, J, 3) [rad], root_pos (F, 3) [m, rig space]. Channels that stay at rest have one row.
     """
     if rig.simple:
         turns = rotations.quaternion_from_axis_angle(np.asarray(rot_local, np.float64))
@@ -121,7 +121,7 @@ def rotation_channel(mode: str) -> str:
 
 
 def in_mode(quaternions: np.ndarray, mode: Any) -> np.ndarray:
-    """(F, 4) quaternions as the channel of that rotation mode holds them, without jumps."""
+    """(F, 4) quaternions converted to the channel of that rotation mode, without jumps."""
     if mode == "QUATERNION":
         return quaternions
     if mode == "AXIS_ANGLE":
@@ -134,9 +134,9 @@ def in_mode(quaternions: np.ndarray, mode: Any) -> np.ndarray:
 
 
 def _basis(ob: bpy.types.Object, rig: Rig, rot: np.ndarray, root_pos: np.ndarray, rested: bool = False) -> np.ndarray:
-    """(J, 4, 4) Blender's basis of each controlled bone that puts it where the pose wants it.
+    """(J, 4, 4) Blender's basis matrix of each controlled bone for the pose.
 
-    Bones between them count as posed now, or as ``rested``.
+    Bones between them are taken as posed now, or at rest if ``rested``.
     """
     turns = rotations.matrix_from_axis_angle(rot)
     out = np.tile(np.eye(4), (len(turns), 1, 1))
@@ -146,7 +146,7 @@ def _basis(ob: bpy.types.Object, rig: Rig, rot: np.ndarray, root_pos: np.ndarray
         rest = rig.rest[rig.index[0]]
         out[0, :3, 3] = rest[:3, :3].T @ (rig.turn.T @ root_pos / rig.unit - rest[:3, 3])
         return out
-    # Walk down all bones that matter, in object space.
+    # Walk down all needed bones, in object space.
     posed: dict[int, np.ndarray] = {}
     wanted: dict[int, np.ndarray] = {}  # orientation of the controlled bones in rig space
     rest_arm = rig.skeleton.rest_arm[:, :3, :3]
@@ -183,7 +183,7 @@ def _local_to_pose(
     matrix: np.ndarray,
     invert: bool,
 ) -> np.ndarray:
-    """Basis to object space, or back, by Blender's own rules of inheritance."""
+    """Convert a basis matrix to object space, or back if ``invert``, by Blender's own rules of inheritance."""
     above: dict[str, Matrix] = {}
     if parent >= 0:
         above = {"parent_matrix": _matrix(posed[parent]), "parent_matrix_local": _matrix(rig.rest[parent])}
@@ -195,7 +195,7 @@ def _matrix(array: np.ndarray) -> Matrix:
 
 
 def orthonormal(matrix: np.ndarray) -> np.ndarray:
-    """Matrices (..., 3, 3) without the scale of their columns; Y, along the bone, is kept where they shear."""
+    """Matrices (..., 3, 3) without the scale of their columns; of sheared ones the direction of Y, along the bone, is kept."""
     y = _unit(matrix[..., 1])
     z = _unit(np.cross(matrix[..., 0], y))
     return np.stack([np.cross(y, z), y, z], axis=-1)

@@ -155,7 +155,7 @@ class NEURAL_IK_OT_show_path(Button, bpy.types.Operator):
                 column.label(text=part)
 
 
-def commands(files: characters.Training) -> list[str]:
+def commands(files: characters.TrainingFiles) -> list[str]:
     """The terminal commands that train as Train would, each below a line that says what it is for."""
     words = trainer.command(files.poses, files.character.weights(characters.IK))
     blender = [bpy.app.binary_path or "blender", "--background", "--python-exit-code", "1", "--python"]
@@ -265,7 +265,7 @@ class NEURAL_IK_OT_train(jobs.Pumped, Button, bpy.types.Operator):
         return self._watch(trainer.train(words, self.cancel_file))
 
     def _watch(
-        self, training: Generator[trainer.Epoch | None, None, tuple[int, str]]
+        self, training: Generator[trainer.EpochMessage | None, None, tuple[int, str]]
     ) -> Generator[Progress, None, Any]:
         keep = memory.memory
         progress = Progress(0, 1, "Starting")

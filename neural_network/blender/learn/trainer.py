@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Train: the trainer as a process of its own, in Blender's own Python, watched through files."""
+"""Train: run the trainer as a separate process, in Blender's own Python, and follow it through files."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ import bpy
 
 from ..host.memory import TRAINER
 
-PATIENCE = 3.0  # [s] for the trainer to end by itself before it is ended
+PATIENCE = 3.0  # [s] to wait for the trainer to end before it is killed
 
 
 @dataclass(frozen=True)
-class Epoch:
-    """What the trainer says after an epoch: its own JSON object."""
+class EpochMessage:
+    """The JSON object that the trainer writes after an epoch."""
 
     values: dict[str, Any]
 
 
 def python() -> list[str]:
-    """The words that start Blender's own Python on a script: its interpreter, or Blender itself where there is none."""
+    """The command that runs a script in Blender's Python: its interpreter, or Blender itself where there is none."""
     name = Path(sys.executable).stem.lower() if sys.executable else ""
     if name.startswith(("python", "pypy")):
         return [sys.executable, "-s", "-B"]
@@ -39,22 +39,22 @@ def python() -> list[str]:
 
 
 def command(data: Path, weights: Path, extra: Sequence[str] = ()) -> list[str]:
-    """The words that train on ``data`` into ``weights``."""
+    """The command that trains on ``data`` and writes ``weights``."""
     start = python()
     words = [*start, str(TRAINER), *(["--"] if start[-1] == "--python" else [])]
     return [*words, "--data", str(data), "--weights", str(weights), *extra]
 
 
 def quoted(words: Sequence[str], system: str = os.name) -> str:
-    """One line for the user's terminal: POSIX shells, or Windows' cmd ("nt")."""
+    """A command as one line for the user's terminal: a POSIX shell, or cmd on Windows ("nt")."""
     return subprocess.list2cmdline(words) if system == "nt" else shlex.join(words)
 
 
-def train(words: Sequence[str], cancel_file: Path) -> Generator[Epoch | None, None, tuple[int, str]]:
-    """Run the trainer; yields an Epoch when one is done and None otherwise, returns the exit code and what it printed.
+def train(words: Sequence[str], cancel_file: Path) -> Generator[EpochMessage | None, None, tuple[int, str]]:
+    """Run the trainer; yields an EpochMessage after each epoch and None otherwise, returns the exit code and the output.
 
-    Touching ``cancel_file`` asks it to end after the epoch; closing the generator ends it now.
-    Raises ValueError where the process cannot be started.
+    Creating ``cancel_file`` asks it to end after the epoch; closing the generator ends it now.
+    Raises ValueError if the process cannot be started.
     """
     with tempfile.TemporaryDirectory(prefix="neural_ik_", ignore_cleanup_errors=True) as name:
         progress, log = Path(name) / "progress.jsonl", Path(name) / "log.txt"
@@ -75,7 +75,7 @@ def train(words: Sequence[str], cancel_file: Path) -> Generator[Epoch | None, No
         try:
             read = 0
             while True:
-                ended = process.poll() is not None  # before reading, so that the last line is not missed
+                ended = process.poll() is not None  # checked before reading, so that the last line is not missed
                 with contextlib.suppress(FileNotFoundError), open(progress, "rb") as file:
                     file.seek(read)
                     for line in file.read().splitlines(keepends=True):
@@ -83,7 +83,7 @@ def train(words: Sequence[str], cancel_file: Path) -> Generator[Epoch | None, No
                             break
                         read += len(line)
                         with contextlib.suppress(ValueError):
-                            yield Epoch(json.loads(line))
+                            yield EpochMessage(json.loads(line))
                 if ended:
                     return process.returncode, log.read_text("utf-8", "replace")
                 yield None
@@ -92,7 +92,7 @@ def train(words: Sequence[str], cancel_file: Path) -> Generator[Epoch | None, No
 
 
 def _end(process: subprocess.Popen[bytes], cancel_file: Path) -> None:
-    """Leave no process behind: a nudge, then force. What it writes is whole or not there, so nothing is damaged."""
+    """End the process: terminate it, then kill it. It writes files whole or not at all, so none is damaged."""
     if process.poll() is None:
         for act in (process.terminate, process.kill):
             act()
