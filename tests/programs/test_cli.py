@@ -122,9 +122,13 @@ def test_no_command_and_an_unknown_one_are_refused_with_the_usage() -> None:
 
 
 def test_a_trained_network_passes_and_its_figures_are_written_as_json(
-    files: dict[str, Path], net: Network, poses: PoseSet, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    out = tmp_path / "new" / "card.json"
+    poses = make_poses(make_rig("tentacle"))  # a body of three bones, which a small network learns in a second
+    net, out = trained(poses, 60), tmp_path / "new" / "card.json"
+    files = {"weights": tmp_path / "best.npy", "data": tmp_path / "data.npz"}
+    network.save(files["weights"], net)
+    pose_set.save(files["data"], poses)
     assert main(words("test", files, "--json", out)) == 0
     text = capsys.readouterr().out
     assert "6 of 6 tests passed" in text
@@ -145,6 +149,20 @@ def test_a_trained_network_passes_and_its_figures_are_written_as_json(
     targets, _ = batches.asked(net.layout, net.skeleton, prepare(poses), np.flatnonzero(parts == TEST))
     error = batches.effector_distances(net.skeleton, batches.predict(net, targets)[0], targets).mean() * 1000
     assert card["holdout"]["effector_mm"]["mean"] == pytest.approx(error, rel=1e-4)
+
+
+def test_five_tests_are_not_enough_where_copying_the_nearest_frame_is_as_good(
+    files: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """This network passes every fixed threshold; its exit code is 1 all the same."""
+    out = tmp_path / "card.json"
+    assert main(words("test", files, "--json", out)) == 1
+    text = capsys.readouterr().out
+    assert "FAIL  Natural" in text
+    assert "needs more motion" in text
+    assert "5 of 6 tests passed" in text
+    card = json.loads(out.read_text())
+    assert card["baselines"]["nearest_steps"]["mpjpe_mm"] < card["refined"]["mpjpe_mm"]
 
 
 def test_a_network_with_zeroed_weights_fails_the_suite(
@@ -174,7 +192,10 @@ def test_clips_that_the_weights_never_saw_count_as_test_and_are_named_so(
     assert card["samples"]["split"] == "unseen clips"
     assert (card["samples"]["test"], card["samples"]["train"]) == (30, 0)
     assert card["baselines"]["nearest"] is None  # there is no training frame here to be near to
-    assert "needs training frames" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "needs training frames" in text
+    assert "tests passed; not measured: Natural" in text
+    assert card["tests"][-1]["passed"] is None
 
 
 def test_a_split_by_random_frames_is_called_leaky(
