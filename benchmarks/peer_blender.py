@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Blender's own inverse kinematics on our skeleton, through bpy: IK constraints with Blender's standard solver, and iTaSC.
 
-The rig is built as a rigger would: an empty for every effector, IK on the bone whose tail is the effector's head (forearm,
-shin, neck), and where orientations are asked either a Copy Rotation on the hand, foot or head itself (what most rigs do) or
-a chain that ends in that bone and asks for its rotation too. Legs have a chain of two, arms and neck reach down to the
-lowest spine bone, since the Hips are given and nothing else may lean. The pose to start from is keyed into the bones (FK),
-and what the constraints made of it is read back.
+The rig is built as a rigger would build it: an empty for every effector, IK on the bone whose tail is the effector's head
+(forearm, shin, neck), and for orientations either a Copy Rotation on the hand, foot or head itself (what most rigs do) or a
+chain that ends in that bone and includes its rotation. Legs have a chain of two; those of arms and neck reach down to the
+lowest spine bone, because the Hips are given and only the spine can lean. The starting pose is set on the bones (FK), and the
+result of the constraints is read back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .peer_solvers import ITERATIONS, Ask, Peer
 
 
 def blender(rig: Skeleton, prior: np.ndarray, itasc: bool = False, whole: bool = False) -> Peer:
-    """Blender's IK constraints with its standard solver, or with iTaSC; ``whole`` lets the chain solve for rotations too."""
+    """Blender's IK constraints with its standard solver, or with iTaSC; ``whole``: the chain solves for rotations too."""
     import bpy
     from mathutils import Matrix, Quaternion
 
@@ -30,7 +30,9 @@ def blender(rig: Skeleton, prior: np.ndarray, itasc: bool = False, whole: bool =
     bones = [armature.pose.bones[n] for n in rig.names]
     ends = [bones[e] for e in rig.effectors]
     layer = bpy.context.view_layer
-    rest = np.array([bone.bone.matrix_local for bone in bones])  # as Blender has it: ours but for float32 and rolls
+    rest = np.array(
+        [bone.bone.matrix_local for bone in bones]
+    )  # Blender's own; it differs from ours in float32 and rolls
     basis = rest[:, :3, :3]
     rest_ends = rest[list(rig.effectors), :3, :3]
     inverse_rest = np.linalg.inv(rest)
@@ -46,7 +48,7 @@ def blender(rig: Skeleton, prior: np.ndarray, itasc: bool = False, whole: bool =
         matrices[:, :3, 3] = ask.positions
         if ask.turned is not None:
             matrices[:, :3, :3] = ask.turned @ rest_ends
-            if whole:  # such a chain reaches with the bone's tail
+            if whole:  # the tail of such a chain's last bone goes to the target
                 matrices[:, :3, 3] += matrices[:, :3, 1] * lengths[:, None]
         for end, empty, matrix in zip(ends, empties, matrices, strict=True):
             empty.matrix_world = Matrix(matrix.tolist())
@@ -71,10 +73,10 @@ def blender(rig: Skeleton, prior: np.ndarray, itasc: bool = False, whole: bool =
         solver = "the standard solver, 500 iterations (Blender's default)"
     turning = "a Copy Rotation on hands, feet and head"
     if whole:
-        turning = "the chains end in hands, feet and head instead and ask for their rotation (weight 1)"
+        turning = "the chains end in hands, feet and head instead and include their rotation (weight 1)"
     how = (
         f"{solver}; IK constraints on forearms, shins and the upper neck to empties, chains: legs 2, arms and neck down to "
-        f"the lowest spine bone, no stretch, no limits; where orientations are asked, {turning}; timed with pose in and out"
+        f"the lowest spine bone, no stretch, no limits; with orientations, {turning}; timed with pose in and out"
     )
     return Peer(how, prior.size * 4, load, solve, pose)
 

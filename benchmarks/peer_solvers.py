@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Other people's solvers on our skeleton: mink, pink, SciPy and JAX, each set up as its own documentation sets it up.
+"""Other solvers on our skeleton: mink, pink, SciPy and JAX, each set up as its own documentation recommends.
 
-Each ``setup`` function takes the rig and the pose that serves as posture prior and gives a :class:`Peer`; it raises ImportError
-where the package is not installed. Everything is asked in the Hips' axes with the Hips fixed at the origin, in metres, and a
-pose is the core rotations (J, 3) [rad] with zeros in the Hips' row.
+The function of each solver takes the rig and the pose that serves as posture prior and returns a :class:`Peer`; it raises
+ImportError where the package is not installed. Targets are in the axes of the Hips, with the Hips fixed at the origin, in
+metres, and a pose is the core rotations (J, 3) [rad] with zeros in the Hips' row.
 
-Joints are ball joints in core axes, so that a joint's rotation is our core rotation and nobody loses to gimbal lock; the same
-rig with three limited hinges a joint stands beside it where the solver can keep limits.
+Joints are ball joints in core axes, so that a joint's rotation is our core rotation and no solver loses to gimbal lock; where
+a solver can keep limits, the same rig with three limited hinges per joint is tried as well.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from neural_network.core import rotations
 from neural_network.core.skeleton import Skeleton
 
 ITERATIONS = 50  # at most, for every solver that takes steps
-NEAR = 1e-4  # [m] and [rad] * 10: nearer than this counts as arrived
+NEAR = 1e-4  # [m] and [rad] * 10: errors below this count as converged
 POSTURE = 1e-3  # [cost / rad] of the posture prior beside 1 [cost / m] for a target
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One pose that is asked for, in the Hips' axes."""
+    """The targets of one pose, in the axes of the Hips."""
 
     positions: np.ndarray
-    """(E, 3) [m] where the effectors' heads should be."""
+    """(E, 3) [m] target positions of the effectors' heads."""
     turned: np.ndarray | None
-    """(E, 3, 3) how they should be turned from the T-pose, or None for positions alone."""
+    """(E, 3, 3) target rotations from the T-pose, or None for positions alone."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class Peer:
     how: str
     """How it was set up, for the report."""
     kept: int
-    """[bytes] of what it must keep besides the rig."""
+    """[bytes] that it must keep in memory besides the rig."""
     load: Callable[[np.ndarray], Any]
-    """Pose (J, 3) to what the solver starts from."""
+    """Converts a pose (J, 3) to what the solver starts from."""
     solve: Callable[[Any, Ask], Any]
-    """From there to its answer."""
+    """From there to the solver's answer."""
     pose: Callable[[Any], np.ndarray]
-    """Its answer as a pose (J, 3)."""
+    """Converts an answer to a pose (J, 3)."""
 
 
 def hinge_angles(rig: Skeleton, rot: np.ndarray) -> np.ndarray:
@@ -109,7 +109,7 @@ def mjcf(rig: Skeleton, hinges: bool = False) -> str:
 
 
 def mink(rig: Skeleton, prior: np.ndarray, hinges: bool = False) -> Peer:
-    """mink on MuJoCo: a frame task an effector, a posture task to the prior, steps until it has arrived."""
+    """mink on MuJoCo: a frame task per effector, a posture task to the prior, steps until convergence."""
     import mink as library
     import mujoco
     from mink import SE3, SO3
@@ -137,34 +137,36 @@ def mink(rig: Skeleton, prior: np.ndarray, hinges: bool = False) -> Peer:
     def solve(q: np.ndarray, ask: Ask) -> np.ndarray:
         configuration.update(q)
         for e, task in enumerate(frames):
-            if ask.turned is None:  # of no cost, but the task's error lives in the target's axes
+            if ask.turned is None:  # costs nothing, but the task's error is in the axes of the target
                 turn = configuration.get_transform_frame_to_world(names[e], "body").rotation()
             else:
                 turn = SO3.from_matrix(ask.turned[e])
             task.set_orientation_cost(0.0 if ask.turned is None else 1.0)
             task.set_target(SE3.from_rotation_and_translation(turn, ask.positions[e]))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a problem without limits needs no quadratic program
+            warnings.simplefilter("ignore")  # a warning that a problem without limits needs no quadratic program
             for _ in range(ITERATIONS):
                 velocity = library.solve_ik(configuration, [*frames, posture], 1.0, "daqp", 1e-6, limits=limits)
                 configuration.integrate_inplace(velocity, 1.0)
                 errors = np.array([task.compute_error(configuration) for task in frames])
-                if arrived(errors[:, :3], None if ask.turned is None else errors[:, 3:]):
+                if converged(errors[:, :3], None if ask.turned is None else errors[:, 3:]):
                     break
         return configuration.q.copy()
 
     posture.set_target(load(prior))
-    kind = "three hinges a joint with the rig's limits as configuration limits" if hinges else "ball joints, no limits"
+    kind = (
+        "three hinges per joint with the rig's limits as configuration limits" if hinges else "ball joints, no limits"
+    )
     how = (
-        f"{kind}; FrameTask per effector (position cost 1, orientation cost 1 where asked, lm_damping 1), "
+        f"{kind}; FrameTask per effector (position cost 1, orientation cost 1 with orientations, lm_damping 1), "
         f"PostureTask to the mean pose (cost {POSTURE:g}, as in its documentation), solver daqp, full steps until every "
         f"target is within 0.1 mm (1 mrad), at most {ITERATIONS}"
     )
     return Peer(how, prior.size * 4, load, solve, pose)
 
 
-def arrived(apart: np.ndarray, turned: np.ndarray | None) -> bool:
-    """Whether errors (E, 3) [m] and, where asked, (E, 3) [rad] are as small as every solver is asked to make them."""
+def converged(apart: np.ndarray, turned: np.ndarray | None) -> bool:
+    """Whether errors (E, 3) [m] and, with orientations, (E, 3) [rad] are below the tolerance of all solvers."""
     near = bool((apart * apart).sum(axis=1).max() < NEAR**2)
     return near and (turned is None or bool((turned * turned).sum(axis=1).max() < (10 * NEAR) ** 2))
 
@@ -216,13 +218,15 @@ def pink(rig: Skeleton, prior: np.ndarray, hinges: bool = False) -> Peer:
                 )
                 configuration.integrate_inplace(velocity, 1.0)
                 errors = np.array([task.compute_error(configuration) for task in tasks])
-                if arrived(errors[:, :3], None if ask.turned is None else errors[:, 3:]):
+                if converged(errors[:, :3], None if ask.turned is None else errors[:, 3:]):
                     break
         return np.array(configuration.q)
 
     posture.set_target(load(prior))
     model.configuration_limit = ConfigurationLimit(model, config_limit_gain=1.0)
-    kind = "three hinges a joint with the rig's limits as configuration limits" if hinges else "ball joints, no limits"
+    kind = (
+        "three hinges per joint with the rig's limits as configuration limits" if hinges else "ball joints, no limits"
+    )
     how = (
         f"{kind}; FrameTask per effector and PostureTask to the mean pose with the costs of mink's row, solver daqp, "
         f"full steps until every target is within 0.1 mm (1 mrad), at most {ITERATIONS}"
@@ -269,7 +273,7 @@ def scipy(rig: Skeleton, prior: np.ndarray) -> Peer:
         out = np.empty(rows + x.size)
         apart = (heads[:, bones, 0].T - ask.positions).ravel()
         out[: len(apart)] = apart
-        # a unit force, or torque, on one coordinate of one effector a row: what each joint feels of it is the row
+        # each row is what the joints feel of a unit force or torque on one coordinate of one effector
         force, torque = np.zeros((3, len(bones), rows)), np.zeros((3, len(bones), rows))
         effector, coordinate = np.divmod(np.arange(3 * len(bones)), 3)
         force[coordinate, effector, np.arange(3 * len(bones))] = 1
@@ -305,7 +309,7 @@ def scipy(rig: Skeleton, prior: np.ndarray) -> Peer:
         return np.concatenate([np.zeros((1, 3)), x.reshape(-1, 3)])
 
     how = (
-        "axis-angle variables; residuals: effector positions [m], orientation logarithms [rad] where asked, and "
+        "axis-angle variables; residuals: effector positions [m], orientation logarithms [rad] if given, and "
         f"{POSTURE:g} times the distance to the mean pose; the exact Jacobian; method lm (MINPACK), tolerances 1e-6, "
         f"at most {ITERATIONS} evaluations"
     )
@@ -381,7 +385,7 @@ def jax(rig: Skeleton, prior: np.ndarray) -> Peer:
 
     how = (
         "axis-angle variables, float32, compiled (compiling is not timed); optimistix's Levenberg-Marquardt with pyroki's "
-        f"costs: position weight 50, orientation weight 10 where asked, rest cost {50 * POSTURE:g} to the mean pose; tolerances "
+        f"costs: position weight 50, orientation weight 10 if given, rest cost {50 * POSTURE:g} to the mean pose; tolerances "
         f"1e-4, at most {ITERATIONS} steps. pyroki itself is not on PyPI"
     )
     return Peer(how, prior.size * 4, lambda rot: rot[1:].astype(np.float32), solve, pose)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""This solver beside others, in one run on one skeleton: python -m benchmarks.peers --data DATA.npz [--frames 500]
+"""This solver compared with others, in one run on one skeleton: python -m benchmarks.peers --data DATA.npz [--frames 500]
 
-Puts the same frames of motion capture that nobody was trained on to everybody, positions alone and with orientations, the
-Hips given, and writes docs/benchmarks.md with a table and two plots. DATA.npz comes from
+Every solver gets the same frames of motion capture, on which none was trained, once with positions alone and once with
+orientations; the Hips are given. Writes docs/benchmarks.md with a table and two plots. DATA.npz comes from
 ``python -m neural_network import FOLDER -o DATA.npz --fps 30 --rig reference``; the peers from benchmarks/requirements.txt.
 A peer that is not installed is left out, and the page says so. Everything runs in one thread on one core.
 """
@@ -25,15 +25,15 @@ import numpy as np
 
 from neural_network.core import forward_kinematics as fk
 from neural_network.core import rotations
-from neural_network.core.files import write_whole
+from neural_network.core.files import whole_file, write_whole
 from neural_network.core.skeleton import Skeleton
-from neural_network.ik import batches, context, network, refinement, single_pose, task
+from neural_network.ik import batches, context, network, refinement, single_kinematics, single_refinement, task
+from neural_network.ik.arguments import PRESETS
 from neural_network.ik.losses import limit_excess
 from neural_network.ik.network import Network
 from neural_network.ik.settings import Training
 from neural_network.ik.solver import STEPS, Goals, Solver
 from neural_network.motion import pose_set, splits
-from neural_network.ik.arguments import PRESETS
 
 from . import peer_blender, peer_solvers
 from .peer_solvers import Ask, Peer
@@ -55,7 +55,7 @@ TURN_WEIGHT = 0.2  # [leg lengths / rad] of orientations where the nearest frame
 
 @dataclass(frozen=True)
 class Part:
-    """Frames as every contestant sees them."""
+    """Frames as every contestant gets them."""
 
     rows: np.ndarray
     """(N) rows of the pose set."""
@@ -69,13 +69,13 @@ class Part:
     """(N, 3, 3) and (N, 3) [m]: the Hips' own pose."""
 
     def ask(self, n: int, orientations: bool) -> Ask:
-        """Frame ``n`` as it is asked for."""
+        """The targets of frame ``n``."""
         return Ask(self.positions[n], self.turned[n] if orientations else None)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What one contestant made of a Part."""
+    """The answers of one contestant to a Part."""
 
     rot: np.ndarray
     """(N, J, 3) core rotations [rad], zeros for the Hips."""
@@ -94,11 +94,11 @@ class Contestant:
     kept: int
     """[bytes] besides the rig."""
     frames: Callable[[Part, bool], Answer]
-    """Single frames, each for itself; the flag asks for orientations."""
+    """Single frames, independently of each other; with the flag, orientations are targets too."""
     track: Callable[[Part, bool], Answer]
     """Consecutive frames."""
     warm: bool
-    """A track goes from each answer to the next, beginning with the true pose."""
+    """On a track each solve starts from the previous answer, the first from the true pose."""
 
 
 @dataclass(frozen=True)
@@ -172,15 +172,15 @@ def trained(
 
 
 def network_poses(net: Network, samples: context.Samples, part: Part, orientations: bool, steps: int) -> np.ndarray:
-    """(N, J, 3) the network's poses after ``steps`` exact steps, which ask for orientations or not."""
+    """(N, J, 3) the network's poses after ``steps`` exact steps, with orientations as targets or without."""
     rig = net.skeleton
     out = []
     for at in range(0, len(part.rows), batches.CHUNK):
         _, _, targets = batches.true_batch(rig, samples, part.rows[at : at + batches.CHUNK])
         rot, _ = batches.predict(net, targets)
         if steps:
-            wish = refinement.Wish(targets.positions, targets.turned if orientations else None)
-            rot = refinement.refine(rig, rot, wish, steps).rot
+            goals = refinement.EffectorTargets(targets.positions, targets.turned if orientations else None)
+            rot = refinement.refine(rig, rot, goals, steps).rot
         out.append(np.moveaxis(rot, (2, 1), (0, 1)))
     found = np.concatenate(out).astype(np.float64)
     found[:, 0] = 0
@@ -188,7 +188,7 @@ def network_poses(net: Network, samples: context.Samples, part: Part, orientatio
 
 
 def goals_of(poses: pose_set.PoseSet, samples: context.Samples, row: int, orientations: bool) -> Goals:
-    """A frame as the solver's door takes it, in armature space."""
+    """A frame as Solver.solve takes it, in armature space."""
     rig = poses.skeleton
     bones = list(rig.effectors)
     matrices = fk.armature_matrices(rig, poses.rot[row], poses.root_pos[row].astype(np.float64))[bones]
@@ -232,7 +232,7 @@ def ours(
 
 
 def nearest(poses: pose_set.PoseSet, samples: context.Samples, rows: np.ndarray) -> Contestant:
-    """The nearest training frame by what is asked, then our steps."""
+    """The training frame nearest to the targets, then our steps."""
     rig = poses.skeleton
     known = part_of(poses, samples, rows)
     positions = known.positions.reshape(len(rows), -1) / rig.leg_length
@@ -259,8 +259,8 @@ def nearest(poses: pose_set.PoseSet, samples: context.Samples, rows: np.ndarray)
         return Answer(np.stack(found), np.array(seconds))
 
     how = (
-        f"of all {len(rows)} training frames the one whose effectors are nearest (with orientations: also in logarithms, "
-        f"1 rad as {TURN_WEIGHT:g} leg lengths), then {NEAREST_STEPS} of our steps; looked for by one matrix product"
+        f"the one of all {len(rows)} training frames whose effectors are nearest (with orientations, their logarithms count too, "
+        f"1 rad as {TURN_WEIGHT:g} leg lengths), found by one matrix product, then {NEAREST_STEPS} of our steps"
     )
     kept = tables[True].nbytes + known.truth.astype(np.float32).nbytes
     return Contestant(f"nearest training frame + {NEAREST_STEPS} steps", "prior", how, kept, frames, frames, False)
@@ -268,16 +268,16 @@ def nearest(poses: pose_set.PoseSet, samples: context.Samples, rows: np.ndarray)
 
 def refine_peer(rig: Skeleton, steps: int) -> Peer:
     """Our refinement of a single pose as a peer."""
-    plan = single_pose.plan(rig)
+    plan = single_kinematics.make_plan(rig)
 
     def load(rot: np.ndarray) -> np.ndarray:
         return rotations.matrix_from_axis_angle(rot)
 
     def solve(turns: np.ndarray, ask: Ask) -> np.ndarray:
         goals = ask.positions.T / rig.leg_length
-        start, _ = single_pose.forward_one(plan, turns)
-        found, _, _ = single_pose.refine_one(plan, start, goals, ask.turned, steps)
-        return single_pose.own_one(plan, found)
+        start, _ = single_kinematics.forward_one(plan, turns)
+        found, _, _ = single_refinement.refine_one(plan, start, goals, ask.turned, steps)
+        return single_kinematics.relative_one(plan, found)
 
     return Peer("", 0, load, solve, rotations.axis_angle_from_matrix)
 
@@ -382,23 +382,23 @@ def row_of(
     )
 
 
-# ---------------------------------------------------------------------- who takes part
+# ---------------------------------------------------------------------- the contestants
 
 Entry = tuple[str, Callable[[], Contestant]]
-"""A row's name and what sets it up, when its turn comes: Blender holds one scene at a time."""
+"""A row's name, and the function that sets it up just before it runs: Blender has one scene at a time."""
 
 
 def entries(
     poses: pose_set.PoseSet, samples: context.Samples, parts: np.ndarray, nets: dict[str, Network]
 ) -> list[Entry]:
-    """Everybody who is to take part, in the order of the table."""
+    """All contestants, in the order of the table."""
     rig = poses.skeleton
     rows = np.flatnonzero(parts == splits.TRAIN)
     mean = batches.mean_pose(samples, rows)
     mean[0] = 0
     rest = np.zeros_like(mean)
-    seen = "sees all inputs of its layout (target orientations, ground, phase and task too); its steps ask only for what is asked"
-    unseen = "trained without target orientations, so that nobody is favoured where positions alone are asked"
+    seen = "gets all inputs of its layout (target orientations, ground, phase and task too); its steps use only the targets given"
+    unseen = "trained without target orientations, so that it has no advantage where positions alone are given"
 
     def with_network(label: str, name: str, steps: int, words: str) -> Entry:
         net = nets[name]
@@ -425,7 +425,7 @@ def entries(
 
     def blender_from_network() -> Contestant:
         peer = peer_blender.blender(rig, mean)
-        how = "the pose to start from is the network's, on every frame; the rest as Blender IK"
+        how = "starts from the network's pose on every frame; otherwise like Blender IK"
         kept = nets["reference"].parameters.nbytes
         return from_pose(
             "Blender IK from the network's pose", "ours", replace(peer, how=how, kept=kept), from_network, None
@@ -457,7 +457,7 @@ def entries(
 
 @dataclass(frozen=True)
 class Found:
-    """All that one run came to."""
+    """The results of one run."""
 
     rows: dict[bool, list[Row]]
     """With orientations or not."""
@@ -487,7 +487,7 @@ HEADS = (
 
 
 def table(rows: list[Row], capture: tuple[float, float, float]) -> list[str]:
-    """The figures as lines of Markdown."""
+    """The figures as lines of a Markdown table."""
     out = ["| " + " | ".join(HEADS) + " |", "|---|" + "---:|" * (len(HEADS) - 1)]
     for r in rows:
         cells = (
@@ -565,9 +565,9 @@ def verdicts(rows: dict[bool, list[Row]]) -> list[str]:
 def page(found: Found) -> str:
     """docs/benchmarks.md."""
     lines = [
-        "# Beside other solvers",
+        "# Comparison with other solvers",
         "",
-        "One run, one skeleton, the same frames for everybody. This page, its table and its plots are written by",
+        "One run on one skeleton, with the same frames for every solver. This page, its tables and its plots are written by",
         "",
         f"    {found.command}",
         "",
@@ -576,32 +576,33 @@ def page(found: Found) -> str:
         "",
         found.about,
         "",
-        "Five targets (hands, feet, head), the Hips given to everybody. *Effectors* is the mean distance to the targets, *joints* "
-        "the mean distance of all other heads from the captured pose (MPJPE), *rotation* the mean angle of each bone's own rotation "
-        f"from the captured one, *outside limits* the share of joints more than a degree beyond the rig's limits (the capture itself: "
-        f"{found.capture[0] * 100:.1f} %). *Cold* starts from the mean pose (unless said otherwise), *warm* from the answer before, on "
-        f"tracks of {TRACK} frames that begin with the captured pose; methods without memory answer every frame afresh (*same*), and "
-        "those begin with no such help. *Acceleration* and *jerk* are the joints' on these tracks, over the capture's own. *Kept* is "
-        "what must be held besides the rig. Times are medians of wall time, one thread on one core, pose and targets set; those with a "
-        "network through Solver.solve, which without orientations asks a network that wants them twice.",
+        "Five targets (hands, feet, head); every solver is given the Hips. *Effectors* is the mean distance to the targets, *joints* "
+        "the mean distance of all other heads from the captured pose (MPJPE), *rotation* the mean angle between each bone's own "
+        "rotation and the captured one, *outside limits* the share of joints more than a degree beyond the rig's limits (the capture "
+        f"itself: {found.capture[0] * 100:.1f} %). *Cold* starts from the mean pose (unless stated otherwise), *warm* from the previous "
+        f"answer, on tracks of {TRACK} frames that begin with the captured pose; methods without memory solve every frame "
+        "independently (*same*) and are not given that first pose. *Acceleration* and *jerk* are those of the joints on these tracks, "
+        "divided by the capture's own. *Kept* is what must be in memory besides the rig. Times are medians of wall time on one thread "
+        "of one core, with pose and targets set; those with a network include all of Solver.solve, which without orientations runs a "
+        "network that needs them twice.",
         "",
     ]
     for orientations, title in ((False, "Positions alone"), (True, "With orientations")):
         lines += [f"## {title}", "", *table(found.rows[orientations], found.capture), ""]
     lines += [*found.missing, ""] if found.missing else []
-    lines += ["## What it comes to", "", *verdicts(found.rows), ""]
+    lines += ["## Summary", "", *verdicts(found.rows), ""]
     lines += [
         "![Joint error against time](pictures/peers_error.png)",
         "",
         "![Drift over a track](pictures/peers_drift.png)",
         "",
     ]
-    lines += ["## How each was set up", ""]
+    lines += ["## How each solver was set up", ""]
     lines += [
-        "All solvers see one skeleton in the Hips' axes, with the Hips fixed: for mink as MJCF, for Pinocchio as a model built joint "
-        "by joint, for Blender as an armature, each checked against our forward kinematics by the tests. Joints are ball joints, so "
-        "that nobody loses to gimbal lock, unless the row says hinges. Those that know a posture prior get the mean pose of the "
-        "training frames as such, and it is where they start.",
+        "All solvers use one skeleton in the axes of the Hips, with the Hips fixed: for mink as MJCF, for Pinocchio as a model built "
+        "joint by joint, for Blender as an armature, each compared with our forward kinematics by the tests. Joints are ball joints, "
+        "so that no solver loses to gimbal lock, unless the row says hinges. Solvers that support a posture prior get the mean pose "
+        "of the training frames as one, and start from it.",
         "",
     ]
     lines += [f"- **{label}**: {how}." for label, how in found.how]
@@ -626,9 +627,8 @@ def plots(found: Found, folder: Path) -> list[str]:
     def finish(figure: Any, name: str) -> None:
         for ending in ("png", "svg"):
             path = folder / f"{name}.{ending}"
-            temporary = folder / f"{name}.tmp.{ending}"
-            figure.savefig(temporary, dpi=130, metadata={"Date": None} if ending == "svg" else None)
-            os.replace(temporary, path)
+            with whole_file(path) as out:
+                figure.savefig(out, format=ending, dpi=130, metadata={"Date": None} if ending == "svg" else None)
             written.append(str(path))
         plt.close(figure)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the solver holds and what it costs: exactness step by step, limits, other bodies, fewer targets, free hips, absurd targets.
+"""How exact and robust the solver is: error after each step, limits, other bodies, fewer targets, free hips, extreme targets.
 
 ``python -m benchmarks.solver --data DATA.npz [--time-limit 60]`` trains what it needs on one fold of whole takes (one network
-for each question, on the fold's training part) and prints one table a question. Nothing is written.
+for each question, on the fold's training part) and prints a table for each question. Nothing is written.
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ from neural_network.motion.splits import TEST
 STEPS = (0, 1, 2, 3, 5, 10)
 MILLIMETRE = 1e-3
 BODIES = 20  # unseen bodies
-SPREAD = 0.3  # 0.7 to 1.3 as a whole goes out with the leg length; trunk, legs and arms +-15 %, bones +-7.5 % more
+SPREAD = 0.3  # the overall size cancels with the leg length; trunk, legs and arms +-15 %, single bones +-7.5 % more
 SEED = 7
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run every table; the exit code is 2 for bad input."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.solver", description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="poses, e.g. of python -m neural_network import")
-    parser.add_argument("--time-limit", type=float, default=60.0, metavar="CPU_S", help="CPU seconds a network")
-    parser.add_argument("--random", type=int, default=10_000, help="absurd targets to try")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="poses, as python -m neural_network import writes them"
+    )
+    parser.add_argument("--time-limit", type=float, default=60.0, metavar="CPU_S", help="CPU seconds for each network")
+    parser.add_argument("--random", type=int, default=10_000, help="number of extreme targets to try")
     args = parser.parse_args(argv)
     try:
         poses = pose_set.load(args.data)
@@ -61,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     net = trained()
     exactness(net, samples, rows)
     tracking(net, poses, samples, rows)
-    absurd(Solver(net), args.random)
+    extreme(Solver(net), args.random)
     bodies(net, trained(layout="bodies", proportions=SPREAD), samples, rows)
     masked = trained(layout="masked", drop_effectors=0.7)
     card_rows(masked, poses, parts, samples, "Any of the targets may be absent (layout masked)")
@@ -71,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def exactness(net: Network, samples: context.Samples, rows: np.ndarray) -> None:
     """Error after each number of steps, positions only and with orientations, limits off and on."""
-    print(f"\nExactness on {len(rows)} frames of takes never trained on")
+    print(f"\nExactness on {len(rows)} frames of takes that were never trained on")
     print(f"{'':40}{'mean mm':>10}{'p95 mm':>10}{'all < 1 mm':>12}{'MPJPE mm':>10}{'outside limits':>16}")
     for label, orientations, limits in (
         ("positions only", False, False),
@@ -116,10 +118,10 @@ def tracking(net: Network, poses: pose_set.PoseSet, samples: context.Samples, ro
         late.append(joints[-5:].mean())
         length = net.skeleton.leg_length
         for heads, acceleration, third in ((done.heads, ours, jerk), (truth.heads, theirs, their_jerk)):
-            way = heads[:, 1:] * length
-            acceleration.append(np.sqrt((np.diff(way, 2, axis=-1) ** 2).sum(axis=0)).mean() * fps**2)
-            third.append(np.sqrt((np.diff(way, 3, axis=-1) ** 2).sum(axis=0)).mean() * fps**3)
-    print(f"\nTracking, {len(tracks)} tracks of 120 frames, network + 3 steps, each frame for itself")
+            path = heads[:, 1:] * length
+            acceleration.append(np.sqrt((np.diff(path, 2, axis=-1) ** 2).sum(axis=0)).mean() * fps**2)
+            third.append(np.sqrt((np.diff(path, 3, axis=-1) ** 2).sum(axis=0)).mean() * fps**3)
+    print(f"\nTracking, {len(tracks)} tracks of 120 frames, network + 3 steps, each frame independently")
     growth = np.mean(late) / np.mean(early)
     print(
         f"MPJPE near frame 10: {np.mean(early) * 1000:.2f} mm, near frame 119: {np.mean(late) * 1000:.2f} mm (x{growth:.2f})"
@@ -132,20 +134,20 @@ def tracking(net: Network, poses: pose_set.PoseSet, samples: context.Samples, ro
     )
 
 
-def absurd(solver: Solver, count: int) -> None:
-    """Random targets, most of them out of reach, some in one point, some very far: never NaN, never worse than the network."""
+def extreme(solver: Solver, count: int) -> None:
+    """Random targets, most out of reach, some all at one point, some very far: never NaN, never worse than the network."""
     rng = np.random.default_rng(SEED)
     effectors = len(solver.effectors)
     spread = 10.0 ** rng.uniform(-3, 4, (count, 1, 1))
     positions = rng.standard_normal((count, effectors, 3)) * spread
-    positions[::7] = positions[::7, :1]  # all in one point
+    positions[::7] = positions[::7, :1]  # all at one point
     turn = rng.standard_normal((count, effectors, 3)) * 3
     goals = Goals(positions, rng.standard_normal((count, 3)), rng.standard_normal((count, 3)) * 2, turn)
     began = time.perf_counter()
     alone, done = solver.solve_batch(goals, 0), solver.solve_batch(goals, 10)
     seconds = time.perf_counter() - began
     finite = np.isfinite(done.quaternions).all() and np.isfinite(done.error).all()
-    # the goal of refinement is position and orientation together; what it promises is their sum
+    # refinement minimises position and orientation errors together, so only their sum never grows
     worse = int(
         np.sum(np.sqrt((done.error**2).mean(axis=1)) > np.sqrt((alone.error**2).mean(axis=1)) * (1 + 1e-4) + 1e-6)
     )
@@ -153,10 +155,10 @@ def absurd(solver: Solver, count: int) -> None:
     first, last = solver.solve_batch(plain, 0), solver.solve_batch(plain, 10)
     nearer = int(np.sum((last.error**2).sum(axis=1) > (first.error**2).sum(axis=1) * (1 + 1e-4) + 1e-9))
     print(
-        f"\n{count} absurd targets in {seconds:.1f} s: all finite {finite}, reached in full {int(done.reached.all(axis=1).sum())}"
+        f"\n{count} extreme targets in {seconds:.1f} s: all finite {finite}, reached in full {int(done.reached.all(axis=1).sum())}"
     )
     print(
-        f"position error above the network's own: {nearer} with positions asked for, {worse} where orientations pull as well"
+        f"position error above the network's own: {nearer} with positions as targets, {worse} with orientations as well"
     )
 
 
@@ -192,7 +194,7 @@ def bodies(plain: Network, general: Network, samples: context.Samples, rows: np.
 
 
 def card_rows(net: Network, poses: pose_set.PoseSet, parts: np.ndarray, samples: context.Samples, title: str) -> None:
-    """The card of a network of another layout."""
+    """Print the card of a network of another layout."""
     print(f"\n{title}")
     card = quality.figures([quality.measure(net, poses, parts, samples)], poses, "clip")
     print("\n".join(quality.table(card)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long extracting takes, and how near NumPy is to Blender: the demo rig, 1,000 frames, best of five.
+"""How long extracting takes, and how closely NumPy agrees with Blender: the demo rig, 1,000 frames, best of five.
 
 ``python -m tools.bench_extract``, from the root of the repository, where ``bpy`` can be imported.
 """
@@ -23,7 +23,7 @@ FRAMES, TIMES = 1000, 5
 
 
 def extract_all(ob: Any, path: str) -> pose_set.PoseSet:
-    """All actions, as the button does it without a window."""
+    """All actions, as the button extracts them without a window."""
     work = extract.extract(bpy.context.scene, ob, extract.moving_actions(ob), extract.Options(path=path))
     while True:
         try:
@@ -33,7 +33,7 @@ def extract_all(ob: Any, path: str) -> pose_set.PoseSet:
 
 
 def best(ob: Any, path: str) -> float:
-    """[ms] shortest time of several."""
+    """[ms] the shortest of several times."""
     times = []
     for _ in range(TIMES):
         begin = time.perf_counter()

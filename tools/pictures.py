@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Take the pictures in docs/pictures again: a newcomer's first minute and the panel Roles, in a real Blender's window.
+"""Take the pictures in docs/pictures again: the first minute of a new user and the panel Roles, in a real Blender window.
 
 ``python -m tools.pictures``, from the root of the repository, with BLENDER, or ``blender`` on the PATH, and ImageMagick.
-The window tests do the same steps.
+The window tests perform the same steps.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from tests.window import launch
 
 SCENARIOS = {"newcomer": "[0-9]_*.png", "roles": "roles.png"}
-"""Scenario -> which of its pictures are kept."""
+"""Scenario -> pattern of its pictures that are kept."""
 
 
 def main() -> int:
-    """Run the scenario and keep its pictures; exit code 2 where no window can be had."""
+    """Run the scenarios and keep their pictures; exit code 2 where no window is available."""
     reason = launch.missing()
     if reason:
         sys.stderr.write(f"pictures.py: {reason}\n")

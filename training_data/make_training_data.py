@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make ``training_data.npz``: the humanoid clips in the package ``pybullet``, carried onto the reference rig.
+"""Make ``training_data.npz``: the humanoid clips in the package ``pybullet``, transferred to the reference rig.
 
 Run from the root of this repository::
 
     uv run --group data --python 3.11 -m training_data.make_training_data
 
 The source humanoid (``pybullet_data/humanoid/humanoid.urdf``, in quarter metres) looks along +X with Y up and its
-right at +Z; its arms hang down at rest. Knees and elbows are hinges about its Z. Whose the clips are: ``README.md``.
+right at +Z; its arms hang down at rest. Knees and elbows are hinges about its Z. ``README.md`` says where the clips come from.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from neural_network.core.reference_rig import reference
 from neural_network.core.skeleton import Skeleton
 from neural_network.motion import pose_set
 
-VERSION = "3.2.7"  # of pybullet: another one may carry other clips
+VERSION = "3.2.7"  # of pybullet: other versions may contain other clips
 HERE = Path(__file__).resolve().parent
 
 # Columns of a frame: 0 is its duration [s], 1:4 the root's position [m], 4:8 its quaternion (w, x, y, z); then the
@@ -41,9 +41,9 @@ TO_CORE = np.array([[0.0, 0, -1], [-1, 0, 0], [0, 1, 0]])
 SOURCE_THIGH, SOURCE_SHIN = 1.686184 / 4, 1.63948 / 4  # [m] lengths in the URDF
 SIDES = ("Left", "Right")
 LEFT, DOWN = np.array([1.0, 0, 0]), np.array([0.0, 0, -1])  # core axes
-UPRIGHT = 0.75  # leg lengths: a body whose Hips are higher up than this stands or flies
+UPRIGHT = 0.75  # leg lengths: a body whose Hips are higher than this stands or is in the air
 SPAN = 0.02  # [m] heights of the feet within this count as one when the floor is sought
-# Decimals kept [rad, m]: what another processor rounds otherwise in the sixteenth digit leaves no trace then.
+# Decimals kept [rad, m]: processors that round the sixteenth digit differently still make the same file.
 DIGITS = 6
 
 
@@ -65,7 +65,7 @@ def installed() -> Path:
         )
     version = importlib.metadata.version("pybullet")
     if version != VERSION:
-        raise ValueError(f"expected pybullet {VERSION}, got {version}; its clips may be others")
+        raise ValueError(f"expected pybullet {VERSION}, got {version}; its clips may differ")
     return Path(next(iter(spec.submodule_search_locations)))
 
 
@@ -78,7 +78,7 @@ def read(path: Path) -> tuple[np.ndarray, float]:
 
 
 def turns(frames: np.ndarray) -> dict[str, np.ndarray]:
-    """How each source part has turned since the source's rest: name -> (F, 3, 3) in core axes."""
+    """Rotation of each source part from the source's rest: name -> (F, 3, 3) in core axes."""
     local = {"root": rotations.axis_angle_from_quaternion(frames[:, 4:8])}
     local |= {name: rotations.axis_angle_from_quaternion(frames[:, c : c + 4]) for name, c in BALLS.items()}
     local |= {name: frames[:, c, None] * [0.0, 0, 1] for name, c in HINGES.items()}
@@ -97,10 +97,10 @@ def turns(frames: np.ndarray) -> dict[str, np.ndarray]:
 def carry(rig: Skeleton, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Source ``frames`` (F, 44) on ``rig``: rot_local (F, J, 3) [rad] and the Hips' head (F, 3) [m], floor at z = 0.
 
-    Trunk, arms and feet turn as the source's do since a common T-pose, the chest's and the neck's turn shared out
-    equally over three bones each. Legs are solved, as thigh and shin share the leg's length otherwise here: ankles are
-    where the source's are, scaled by the leg, but never so low that ankle or toe dips below the floor. Collar bones,
-    hands and toes keep their rest.
+    Trunk, arms and feet rotate as the source's do, from a common T-pose; the rotations of chest and neck are divided
+    equally over three bones each. Legs are solved, because thigh and shin have other shares of the leg here: ankles are
+    where the source's are, scaled by the leg, but never so low that ankle or toe is below the floor. Collar bones, hands
+    and toes keep their rest pose.
     """
     source = turns(frames)
     turned = {"Hips": source["root"]}
@@ -147,7 +147,7 @@ def carry(rig: Skeleton, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def foot_heights(rig: Skeleton, ankles: np.ndarray, soles: np.ndarray) -> np.ndarray:
     """Height (F, 2) [m] of the lower of ankle and toe above its own rest height.
 
-    From the ankles' places (F, 2, 3) [m] and how the feet have turned since the T-pose (F, 2, 3, 3).
+    From the ankles' positions (F, 2, 3) [m] and the feet's rotations from the T-pose (F, 2, 3, 3).
     """
     toes = ankles + np.einsum("fsab,sb->fsa", soles, rig.offsets[list(rig.toes)])
     lower: np.ndarray = np.minimum(ankles[..., 2] - rig.foot_rest[:, 0], toes[..., 2] - rig.foot_rest[:, 1])
@@ -158,9 +158,9 @@ def standing_height(lowest: np.ndarray, hips: np.ndarray, leg_length: float) -> 
     """Height [m] of the floor under a clip from the lowest foot's (F) and the Hips' (F) heights [m].
 
     Feet of the source dip up to 6 cm into its own floor for moments (run, roll, spin, dance_b): the 2nd percentile, by
-    which a clip's ground is found elsewhere, would leave the body hovering for the rest. So the floor is where the
+    which a clip's ground is found elsewhere, would leave the body hovering most of the time. So the floor is where the
     lower foot is most often while the body is upright: the lower edge of the fullest span of heights. A clip with fewer
-    than 10 such frames, one that lies or crawls, keeps the 2nd percentile.
+    than 10 such frames, where the body lies or crawls, keeps the 2nd percentile.
     """
     upright = np.sort(lowest[hips - np.percentile(lowest, 2) > UPRIGHT * leg_length])
     if len(upright) < 10:
@@ -170,7 +170,7 @@ def standing_height(lowest: np.ndarray, hips: np.ndarray, leg_length: float) -> 
 
 
 def leg(rig: Skeleton, side: str, ankle: np.ndarray, hinge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How thigh and shin (F, 3, 3) turn since the T-pose to bring the ankle to ``ankle`` (F, 3) [m] from the hip joint.
+    """Rotations of thigh and shin (F, 3, 3) from the T-pose that bring the ankle to ``ankle`` (F, 3) [m] from the hip joint.
 
     ``hinge`` (F, 3): about the knee's axis, pointing left. The knee goes to the front. Law of cosines.
     """
@@ -212,7 +212,7 @@ def make(folder: Path) -> pose_set.PoseSet:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the file and say what is in it; 2 where the clips are missing."""
+    """Write the file and print what is in it; 2 where the clips are missing."""
     parser = argparse.ArgumentParser(description="Make training_data.npz from the clips in the package pybullet.")
     parser.add_argument("-o", "--output", type=Path, default=HERE / "training_data.npz", help="default: %(default)s")
     output = parser.parse_args(arguments).output
