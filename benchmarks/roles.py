@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def score_truth(mocap: Path, names: str, files_each: int | None = None) -> list[
                 entry["family"],
                 len(clips),
                 sum(r.humanoid for r in found),
-                sum(any("other way round" in n for n in r.notes) for r in found),
+                sum(any("left and right swapped" in n for n in r.notes) for r in found),
                 count - len(mistakes),
                 count,
                 tuple(mistakes),
@@ -86,6 +87,7 @@ def swapped_names(names: Sequence[str]) -> list[str]:
     return out
 
 
+@cache
 def _read(path: Path) -> Clip | None:
     try:
         if path.suffix == ".bvh":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a bone's name says: a side, a part of the body, or why the bone plays no role.
+"""What a bone's name tells: a side, a part of the body, or why the bone has no role.
 
-Conventions known: Mixamo, Rigify, VRM/VRoid, Unreal, Unity, MakeHuman/MPFB, Daz, 3ds Max Biped, Reallusion, Auto-Rig
-Pro, CMU in its namings, Rokoko, Xsens, Second Life, SMPL, Source, MMD, and words of a few languages. A name is evidence,
+Known conventions: Mixamo, Rigify, VRM/VRoid, Unreal, Unity, MakeHuman/MPFB, Daz, 3ds Max Biped, Reallusion, Auto-Rig
+Pro, CMU in all its variants, Rokoko, Xsens, Second Life, SMPL, Source, MMD, and words of a few languages. A name is evidence,
 never proof: "shoulder" is a collar bone in one rig and an upper arm in another.
 """
 
@@ -16,19 +16,19 @@ from functools import lru_cache
 
 
 @dataclass(frozen=True)
-class Said:
-    """What one name says."""
+class BoneNameInfo:
+    """What one bone name tells."""
 
     side: str
     """"Left", "Right" or empty."""
     parts: dict[str, float]
     """Part -> 0 to 1. A part is a role without its side; "Trunk" and "Neck" stand for any bone of that chain."""
-    refused: str
-    """Why a bone with such a name plays no role; empty where nothing speaks against it."""
+    excluded: str
+    """Why a bone with this name has no role; empty if it may have one."""
 
 
 def _table(text: str) -> dict[str, str]:
-    """Lines of "meaning: word word ..." turned into word -> meaning."""
+    """Lines of "meaning: word word ..." to word -> meaning."""
     lines = (line.split(":") for line in text.strip().splitlines())
     return {word: meaning.strip() for meaning, words in lines for word in words.split()}
 
@@ -69,40 +69,40 @@ _PARTS = {
 _PARTS_BY_LENGTH = [
     (n, [word for word in _PARTS if len(word) == n]) for n in sorted({len(word) for word in _PARTS}, reverse=True)
 ]
-_REFUSED = _table("""
+_EXCLUDED = _table("""
     a finger: finger thumb index middle ring pinky pinkie little metacarpal carpal mid digit 指
     a face bone: eye jaw tongue lip brow cheek nose ear teeth lid mouth face chin temple forehead hair beard facial bang
     a soft-body bone: breast bust boob pec pectoral buttock glute genital nipple
     clothing: skirt cape cloth sleeve belt strap ribbon coat hood
     a prop: weapon prop slot handslot holder attach socket item sword shield
-    a tail, wing or the like: tail wing feather fin horn antenna
-    an animator's control: ik fk pole target ctrl control goal mch effector tweak vis
+    a tail or wing: tail wing feather fin horn antenna
+    a control bone: ik fk pole target ctrl control goal mch effector tweak vis
     the tip of a bone: end leaf tip nub site
-    a twist or in-between helper: twist roll share sharebone bendy metatarsal metatarsals volume
-    a helper: hipjoint helper dummy adj corrective rigmesh mesh heel bank connector jiggle physics sec ribstwist pivot
+    a twist or helper bone: twist roll share sharebone bendy metatarsal metatarsals volume
+    a helper bone: hipjoint helper dummy adj corrective rigmesh mesh heel bank connector jiggle physics sec ribstwist pivot
 """)
 _ANIMAL = frozenset(
     ["tail", "wing", "paw", "hoof", "fin", "beak", "claw", "hind", "front", "rear", "feather", "antenna"]
 )
-_LONG_ENOUGH = (
-    5  # letters a refusing word needs to count inside a longer word: "handslot" yes, the "ear" of "forearm" no
+_MIN_INSIDE = (
+    5  # letters of a word that excludes inside a longer word: "handslot" does, the "ear" of "forearm" does not
 )
-_LONG_REFUSED = [word for word in _REFUSED if len(word) >= _LONG_ENOUGH]
+_EXCLUDED_INSIDE = [word for word in _EXCLUDED if len(word) >= _MIN_INSIDE]
 
 
-def read_names(names: Sequence[str]) -> list[Said]:
-    """What each name says; words that most of the names share (a rig's prefix) say nothing."""
+def read_names(names: Sequence[str]) -> list[BoneNameInfo]:
+    """What each name tells; words that most of the names share (a rig's prefix) are ignored."""
     split = [_tokens(re.split(r"[:|]", n)[-1]) for n in names]
     count = Counter(word for words in split for word in set(words))
-    plain = [words for words in split if not any(word in _REFUSED for word in words)]
-    plain = plain if len(plain) >= 8 else split  # forty fingers of LeftHandIndex1 do not make "hand" a prefix
+    plain = [words for words in split if not any(word in _EXCLUDED for word in words)]
+    plain = plain if len(plain) >= 8 else split  # forty fingers such as LeftHandIndex1 do not make "hand" a prefix
     often = Counter(word for words in plain for word in set(words))
     shared = {w for w, n in often.items() if len(names) >= 8 and n > 0.6 * len(plain) and w not in _SIDES}
     return [_read(name, words, shared, count) for name, words in zip(names, split, strict=True)]
 
 
-def speaks_of_animal(names: Sequence[str]) -> bool:
-    """Whether some name speaks of a part that only animals have."""
+def has_animal_words(names: Sequence[str]) -> bool:
+    """Whether a name mentions a body part that only animals have."""
     return any(word in _ANIMAL for name in names for word in _tokens(name))
 
 
@@ -111,39 +111,41 @@ def _tokens(name: str) -> list[str]:
     return [w.lower() for w in words]
 
 
-def _read(name: str, tokens: list[str], shared: set[str], count: Counter[str]) -> Said:
+def _read(name: str, tokens: list[str], shared: set[str], count: Counter[str]) -> BoneNameInfo:
     words = [t for t in tokens if t not in shared] or tokens
     if " ".join(tokens) in ("bip", "bip 01", "bip 001"):
         words = ["bip"]
     elif words[0:1] == ["bip"] and len(words) > 1:  # VRoid's J_Bip_L_Hand
         words = words[1:]
     if re.fullmatch(r"[lt]\d{1,2}", "".join(words)):  # Xsens names vertebrae: L5, L3, T12, T8
-        return Said("", {"Trunk": 1.0}, "")
+        return BoneNameInfo("", {"Trunk": 1.0}, "")
     if re.fullmatch(r"mSpine[1-4]", name):
-        return Said("", {}, "a folded helper of Second Life's Bento skeleton")
+        return BoneNameInfo("", {}, "a folded helper bone of Second Life's Bento skeleton")
     sides = {_SIDES[t] for t in words if t in _SIDES}
     rest = [t for t in words if t not in _SIDES and not t.isdigit()]
     if not sides and rest and rest[0][0] in "lr" and len(rest[0]) > 3:
         twin = "rl"["lr".index(rest[0][0])] + rest[0][1:]
-        if twin in count:  # lfemur, because there is an rfemur
+        if twin in count:  # lfemur, if there is an rfemur
             sides = {"Left" if rest[0][0] == "l" else "Right"}
             rest = [rest[0][1:], *rest[1:]]
     joined = "".join(rest)
     side = sides.pop() if len(sides) == 1 else ""
-    refused = "a connector" if name.startswith("__") else _refusal(tuple(rest), joined, any(t.isdigit() for t in words))
+    excluded = (
+        "a connector" if name.startswith("__") else _exclusion(tuple(rest), joined, any(t.isdigit() for t in words))
+    )
     if side and "pelvis" in joined:
-        refused = "a hip helper"
-    parts = {} if refused else dict(_part_of(joined))
+        excluded = "a hip helper"
+    parts = {} if excluded else dict(_part_of(joined))
     if side:
         parts.pop("Hips", None)
     elif "Hips" in parts:
         parts = {"Hips": parts["Hips"]}
-    return Said(side, parts, refused)
+    return BoneNameInfo(side, parts, excluded)
 
 
 @lru_cache(4096)
 def _part_of(joined: str) -> Mapping[str, float]:
-    """The longest known word in a name, of several the last; short Latin ones count at its ends only."""
+    """The meaning of the longest known word in a name, the last of several; short Latin words count only at its ends."""
 
     def holds(word: str) -> bool:
         return (
@@ -158,12 +160,12 @@ def _part_of(joined: str) -> Mapping[str, float]:
 
 
 @lru_cache(4096)
-def _refusal(words: tuple[str, ...], joined: str, numbered: bool) -> str:
-    found = [w for w in words if w in _REFUSED] or [w for w in _LONG_REFUSED if w in joined]
+def _exclusion(words: tuple[str, ...], joined: str, numbered: bool) -> str:
+    found = [w for w in words if w in _EXCLUDED] or [w for w in _EXCLUDED_INSIDE if w in joined]
     if joined.startswith("neck"):  # Reallusion calls its neck bones NeckTwist
         found = [w for w in found if "twist" not in w]
     if any(w in joined for w in ("spine", "neck", "leg", "foot", "toe")):  # SpineMid, LegDigit
-        found = [w for w in found if _REFUSED[w] != "a finger"]
+        found = [w for w in found if _EXCLUDED[w] != "a finger"]
     if "palm" in words and numbered:  # Rigify's palm.01 belongs to a finger, 3ds Max CAT's ArmPalm is the hand
         return "a finger"
-    return _REFUSED[found[0]] if found else ""
+    return _EXCLUDED[found[0]] if found else ""

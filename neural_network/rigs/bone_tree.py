@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A skeleton as a tree of lengths: what holds in every pose, whatever the bones are called."""
+"""A skeleton as a tree of bone lengths, which are the same in every pose and do not depend on names."""
 
 from __future__ import annotations
 
@@ -8,39 +8,46 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .bone_names import Said
+from .bone_names import BoneNameInfo
 
-_LONGEST_LEAF = 1.5  # a leaf this many times longer than every inner bone is a helper somewhere far away
-STILL = np.radians(0.5)  # a bone that turns less than this in a whole take never turns
+_LONGEST_LEAF = 1.5  # a leaf that is this many times longer than every inner bone is a distant helper
+STILL = np.radians(0.5)  # a bone that rotates less than this in a whole take counts as never rotating
 
 
 @dataclass(frozen=True)
-class Tree:
-    """Bones that may play a role, with the tips as nodes of their own at the end."""
+class BoneTree:
+    """The bones (N) that may have a role, followed by the tips of bones as nodes of their own."""
 
     parents: np.ndarray
+    """(N) int, -1 for roots."""
     heads: np.ndarray
+    """(N, 3) at rest."""
     poses: np.ndarray
+    """(1 + K, N, 3) heads at rest and in the frames of the take."""
     real: np.ndarray
+    """(N) bool: a bone that may have a role, rather than a tip or a bone that was left out."""
     length: np.ndarray
+    """(N) distance from the parent; 0 for roots."""
     reach: np.ndarray
+    """(N) length of the longest chain below."""
     children: tuple[tuple[int, ...], ...]
-    names: tuple[Said, ...]
+    names: tuple[BoneNameInfo, ...]
     turning: np.ndarray | None
+    """(N) [rad] how far each bone ever rotates relative to its parent; None if unknown."""
 
 
 def require_tree(parents: np.ndarray) -> None:
-    """Raise ValueError where parents (J) form a circle."""
+    """Raise ValueError if parents (J) form a cycle."""
     for j in range(len(parents)):
         k, steps = j, 0
         while k >= 0:
             k, steps = int(parents[k]), steps + 1
             if steps > len(parents):
-                raise ValueError(f"roles: the parents of bone {j} form a circle; every bone needs a way to a root")
+                raise ValueError(f"roles: the parents of bone {j} form a cycle; every bone must lead to a root")
 
 
 def _layer(names: Sequence[str], parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which bones count (J) bool, and their parents among those that count: a generated Rigify rig has four skeletons in one."""
+    """Which bones to use (J) bool, and their parents among those: a generated Rigify rig has four skeletons in one."""
     index = {n: j for j, n in enumerate(names)}
     keep = np.ones(len(names), bool)
     for layer in ("DEF-", "ORG-"):
@@ -62,18 +69,18 @@ def _layer(names: Sequence[str], parents: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def read_tree(
     names: Sequence[str],
-    said: Sequence[Said],
+    info: Sequence[BoneNameInfo],
     parents: np.ndarray,
     heads: np.ndarray,
     tips: Mapping[int, np.ndarray],
     motion: np.ndarray | None,
     motion_tips: Mapping[int, np.ndarray],
     turning: np.ndarray | None,
-) -> Tree:
-    """The tree of a skeleton; arguments as in :func:`~neural_network.formats.roles.find_roles`, ``said`` from its names.
+) -> BoneTree:
+    """The tree of a skeleton; arguments as in :func:`~neural_network.rigs.roles.find_roles`, ``info`` as from ``read_names``.
 
-    Tips become nodes of their own behind the bones. Left out are other layers of a generated rig, and leaves so far away
-    that they can only be helpers. Frames with a number that is not finite are skipped.
+    Tips become nodes after the bones. Other layers of a generated rig are left out, and so are leaves so far away that
+    they can only be helpers. Frames with a number that is not finite are skipped.
     """
     keep, above = _layer(names, parents)
     count = len(names)
@@ -107,9 +114,9 @@ def read_tree(
     for j in _leaves_first(above):
         if usable[j] and above[j] >= 0:
             reach[above[j]] = max(reach[above[j]], reach[j] + length[j])
-    nothing = Said("", {}, "the tip of a bone")
+    no_bone = BoneNameInfo("", {}, "the tip of a bone")
     turns = None if turning is None else np.concatenate([np.asarray(turning, float), np.zeros(len(ends))])
-    return Tree(
+    return BoneTree(
         above,
         rest,
         np.concatenate([rest[None], moving]),
@@ -117,7 +124,7 @@ def read_tree(
         length,
         reach,
         children,
-        (*said, *[nothing] * len(ends)),
+        (*info, *[no_bone] * len(ends)),
         turns,
     )
 
@@ -128,7 +135,7 @@ def _leaves_first(parents: np.ndarray) -> list[int]:
 
 
 def ancestors(parents: np.ndarray, j: int) -> list[int]:
-    """Parent, grandparent and so on up to the root, nearest first."""
+    """The ancestors of bone ``j``, nearest first."""
     out: list[int] = []
     while parents[j] >= 0 and len(out) <= len(parents):
         j = int(parents[j])
@@ -136,8 +143,8 @@ def ancestors(parents: np.ndarray, j: int) -> list[int]:
     return out
 
 
-def descendants(tree: Tree, j: int) -> list[int]:
-    """All bones below a bone, without tips."""
+def descendants(tree: BoneTree, j: int) -> list[int]:
+    """All bones below bone ``j``, without tips."""
     out, todo = [], list(tree.children[j])
     while todo:
         k = todo.pop()
@@ -147,13 +154,13 @@ def descendants(tree: Tree, j: int) -> list[int]:
     return out
 
 
-def never_turns(tree: Tree, j: int) -> bool:
-    """Whether a bone keeps still in the whole take; False where nobody knows."""
+def never_turns(tree: BoneTree, j: int) -> bool:
+    """Whether a bone never rotates in the whole take; False if unknown."""
     return tree.turning is not None and bool(tree.turning[j] < STILL)
 
 
-def unlike(tree: Tree, a: Sequence[int], b: Sequence[int]) -> float:
-    """How differently two chains are divided into bones: mean difference of their joints' places along them, 0 to 1."""
+def division_difference(tree: BoneTree, a: Sequence[int], b: Sequence[int]) -> float:
+    """How differently two chains are divided into bones, 0 to 1: mean difference of their joints' positions along them."""
     along_a, along_b = (np.cumsum([tree.length[j] for j in chain[1:]]) for chain in (a, b))
     count = min(len(along_a), len(along_b))
     if count == 0:
@@ -162,7 +169,7 @@ def unlike(tree: Tree, a: Sequence[int], b: Sequence[int]) -> float:
 
 
 def angle_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Angle (...) [rad] between vectors (..., 3); 0 where one has no length."""
+    """Angle (...) [rad] between vectors (..., 3); 0 for zero vectors."""
     x, y, z = (a[..., k] for k in range(3))
     u, v, w = (b[..., k] for k in range(3))
     across = np.sqrt((y * w - z * v) ** 2 + (z * u - x * w) ** 2 + (x * v - y * u) ** 2)
@@ -170,5 +177,5 @@ def angle_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def lengths(vectors: np.ndarray) -> np.ndarray:
-    """Length (...) of vectors (..., 3); many small arrays are quicker so than through numpy.linalg."""
+    """Length (...) of vectors (..., 3); faster than numpy.linalg for many small arrays."""
     return np.asarray(np.sqrt(np.einsum("...i,...i->...", vectors, vectors)))

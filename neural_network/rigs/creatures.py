@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where any creature can be taken hold of: paws, wing tips, head, beak, tail."""
+"""Find the effectors of any creature: paws, wing tips, head, beak, tail."""
 
 from __future__ import annotations
 
@@ -9,26 +9,35 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .bone_names import read_names
-from .bone_tree import STILL, Tree, ancestors, angle_between, descendants, read_tree, require_tree, unlike
+from .bone_tree import (
+    STILL,
+    BoneTree,
+    ancestors,
+    angle_between,
+    descendants,
+    division_difference,
+    read_tree,
+    require_tree,
+)
 
-_LIMB_SHARE = 0.18  # of the body's reach: what is shorter is no limb of its own
-_FORK_WITHIN = 4  # bones below the root: a body that branches further down is a line with something at its end
-_SAME_PLACE = 0.01  # of the body's reach: a bone this near to the end of a limb is a control of it
-_STEEP = 0.15  # of its length, which a limb at least leads down to a foot; fins and folded wings lie flatter
-_NO_LEGS = ("a tail, wing or the like", "a soft-body bone")  # what names say of wings, and of a fish's pectoral fins
-_POINTS_OF_A_LINE = 8  # bones from which on a body without limbs is held in its middle too
+_MIN_LIMB = 0.18  # of the body's reach: a shorter chain is not a limb
+_FORK_WITHIN = 4  # bones below the root: a body that branches further down is a single chain
+_SAME_PLACE = 0.01  # of the body's reach: a bone this close to the end of a limb is a control for it
+_MIN_DROP = 0.15  # of its length: a leg goes down at least this far; fins and folded wings are flatter
+_NOT_LEGS = ("a tail or wing", "a soft-body bone")  # by name; the latter for the pectoral fins of a fish
+_MIN_CHAIN_WITH_MIDDLE = 8  # bones of a body without limbs that gets an effector in its middle as well
 
 
 @dataclass(frozen=True)
-class Ends:
-    """Where a creature can be taken hold of."""
+class Effectors:
+    """The bones of a creature that can be dragged."""
 
     body: int
-    """Top of the moving chain: the bone that legs, tail and trunk part from."""
+    """Top of the moving chain: the bone from which legs, tail and trunk branch."""
     effectors: tuple[int, ...]
     """The ends of the limbs, the head, and the tips of beak and tail."""
     feet: tuple[int, ...]
-    """Those of the effectors that stand on the ground."""
+    """The effectors that stand on the ground."""
 
 
 def find_effectors(
@@ -38,32 +47,31 @@ def find_effectors(
     *,
     motion: np.ndarray | None = None,
     turning: np.ndarray | None = None,
-    aside: Collection[int] = (),
-) -> Ends:
-    """Suggest the effectors of any tree of bones; the user may pick others.
+    excluded: Collection[int] = (),
+) -> Effectors:
+    """Propose the effectors of any tree of bones; the user may choose others.
 
     Args:
-        names: (J) bone names, used only to leave controls and props aside.
+        names: (J) bone names, used only to leave out controls and props.
         parents: (J) int, -1 for roots.
         heads: (J, 3) rest heads, Z up, any unit.
-        motion: (K, J, 3) heads in some frames, optional: limbs that never move against the body are left out.
-        turning: (J) [rad] how far each bone ever turns, optional: the same.
-        aside: bones that are known to be controls or helpers, optional: nothing ends in them.
+        motion: (K, J, 3) heads in some frames, optional: limbs that never move relative to the body are left out.
+        turning: (J) [rad] how far each bone ever rotates, optional, for the same purpose.
+        excluded: bones that are known to be controls or helpers, optional.
 
-    Mirrored limbs give one effector each, at their end: the last bone that still carries one where they stand on the
-    ground, the tip elsewhere. Along the middle, every chain gives its tip, and a bone with a face on it the head.
-    A body without limbs (a snake, a rope) gives its tip, a long one its middle too; no bones, a ValueError.
+    Each mirrored limb gives one effector at its end: its tip, or, if it stands on the ground, the last bone that has a
+    child. Each chain along the middle gives its tip, and a bone with a face on it gives the head. A body without limbs
+    (a snake, a rope) gives its tip, and also its middle if it is long. Raises ValueError for a skeleton without bones.
     """
     names, parents, heads = tuple(map(str, names)), np.asarray(parents, int), np.asarray(heads, float)
     if not len(names):
         raise ValueError("effectors: expected a skeleton with bones, got none")
     require_tree(parents)
-    said = read_names(names)
-    tree = read_tree(names, said, parents, heads, {}, motion, {}, turning)
+    tree = read_tree(names, read_names(names), parents, heads, {}, motion, {}, turning)
     body = max((int(j) for j in np.flatnonzero(tree.parents < 0)), key=lambda j: tree.reach[j])
     size = float(tree.reach[body])
-    left_out = set(aside) | {j for j in range(len(names)) if _aside(tree, j)}
-    left_out |= _shadows(tree, body, size)
+    left_out = set(excluded) | {j for j in range(len(names)) if _excluded_by_name(tree, j)}
+    left_out |= _target_bones(tree, body, size)
     usable = [tuple(c for c in kids if c not in left_out) for kids in tree.children]
     tree = replace(tree, children=tuple(usable))
     body = _trunk_start(tree, body, size)
@@ -73,7 +81,7 @@ def find_effectors(
     todo = [body]
     while todo:
         at = todo.pop(0)
-        long = [c for c in tree.children[at] if tree.real[c] and tree.length[c] + tree.reach[c] > _LIMB_SHARE * size]
+        long = [c for c in tree.children[at] if tree.real[c] and tree.length[c] + tree.reach[c] > _MIN_LIMB * size]
         sided = [c for c in long if _mirrored(tree, c, long)]
         found.extend(_end_of_limb(tree, c, ground, size) for c in sided)
         middle = [c for c in long if c not in sided]
@@ -82,17 +90,17 @@ def find_effectors(
             found.extend(_end_of_middle(tree, at, body, size))
     if len(found) < 2:
         line = _chain_of(tree, body)
-        found = [line[len(line) // 2], line[-1]] if len(line) >= _POINTS_OF_A_LINE else [line[-1]]
+        found = [line[len(line) // 2], line[-1]] if len(line) >= _MIN_CHAIN_WITH_MIDDLE else [line[-1]]
     moving = [j for j in dict.fromkeys(found) if _moves(tree, body, j, size)]
-    feet = [j for j in moving if height[j] - ground < 0.1 * size and _stands(tree, j, body)]
-    return Ends(body, tuple(moving), tuple(feet))
+    feet = [j for j in moving if height[j] - ground < 0.1 * size and _is_leg(tree, j, body)]
+    return Effectors(body, tuple(moving), tuple(feet))
 
 
 def controlled_bones(parents: np.ndarray, heads: np.ndarray, body: int, effectors: Sequence[int]) -> list[int]:
-    """The bones that carry the effectors (indices, parents first): all on the way from ``body`` to them, both ends included.
+    """The bones that move the effectors (indices, parents first): all from ``body`` to them, including both ends.
 
-    ``parents`` (J) and rest ``heads`` (J, 3) are those of all bones. A bone without length that carries one other alone is
-    left out: what it turns counts as turned by the one it carries. Raises ValueError for effectors that do not hang below.
+    ``parents`` (J) and rest ``heads`` (J, 3) are those of all bones. A bone of zero length with a single child is left
+    out; its rotation counts as its child's. Raises ValueError for effectors that are not below ``body``.
     """
     parents = np.asarray(parents, int)
     line: set[int] = {body}
@@ -116,8 +124,8 @@ def controlled_bones(parents: np.ndarray, heads: np.ndarray, body: int, effector
     return sorted(line, key=lambda j: (depth[j], j))
 
 
-def _trunk_start(tree: Tree, top: int, size: float) -> int:
-    """The bone from which the body branches, a few bones below the root; the root itself where none does."""
+def _trunk_start(tree: BoneTree, top: int, size: float) -> int:
+    """The bone from which the body branches, a few bones below the root; the root itself if there is none."""
     body = top
     for _ in range(_FORK_WITHIN + 1):
         long = [c for c in tree.children[body] if tree.length[c] + tree.reach[c] > 0.1 * size]
@@ -127,15 +135,15 @@ def _trunk_start(tree: Tree, top: int, size: float) -> int:
     return top
 
 
-def _shadows(tree: Tree, top: int, size: float) -> set[int]:
-    """Bones that carry nothing and stand where a limb of the body ends, on no way to it: an animator's targets."""
+def _target_bones(tree: BoneTree, top: int, size: float) -> set[int]:
+    """Bones without children at the end of a limb that they do not belong to: the targets of a control rig."""
     leaves = [j for j in range(len(tree.children)) if tree.real[j] and tree.reach[j] < 0.15 * size]
     depth = [len(ancestors(tree.parents, j)) for j in range(len(tree.children))]
     deep = [j for j in range(len(tree.children)) if tree.real[j] and depth[j] >= 3]
     out = set()
     for j in leaves:
         if depth[j] > 1:
-            continue  # controls hang on the root, or on nothing
+            continue  # controls are children of the root, or have no parent
         away = np.linalg.norm(tree.heads[deep] - tree.heads[j], axis=1) if deep else np.zeros(0)
         for at in np.flatnonzero(away < _SAME_PLACE * size).tolist():
             if j not in ancestors(tree.parents, deep[at]) and top in ancestors(tree.parents, deep[at]):
@@ -143,28 +151,28 @@ def _shadows(tree: Tree, top: int, size: float) -> set[int]:
     return out
 
 
-def _stands(tree: Tree, j: int, body: int) -> bool:
-    """Whether the limb that ends in ``j`` is one of a pair, leads down, and is no wing or fin by its name."""
+def _is_leg(tree: BoneTree, j: int, body: int) -> bool:
+    """Whether the limb that ends in ``j`` is one of a pair, goes down, and is not a wing or fin by its name."""
     line = [j, *ancestors(tree.parents, j)]
     line = line[: line.index(body)] if body in line else line
-    if not _is_sided(tree, j, body) or any(tree.names[k].refused in _NO_LEGS for k in line):
+    if not _is_sided(tree, j, body) or any(tree.names[k].excluded in _NOT_LEGS for k in line):
         return False
     drop = float(tree.heads[line[-1], 2] - tree.heads[j, 2])
-    return drop > _STEEP * float(sum(tree.length[k] for k in line[:-1]))
+    return drop > _MIN_DROP * float(sum(tree.length[k] for k in line[:-1]))
 
 
-def _aside(tree: Tree, j: int) -> bool:
-    """Whether a bone is nothing to take hold of, by its name: controls, props, cloth, the small bones beside a face."""
-    said = tree.names[j]
-    if said.refused in ("a soft-body bone", "a hip helper"):
+def _excluded_by_name(tree: BoneTree, j: int) -> bool:
+    """Whether a bone's name shows that it is not an effector: controls, props, clothes, the small bones of a face."""
+    info = tree.names[j]
+    if info.excluded in ("a soft-body bone", "a hip helper"):
         return not tree.children[j]
-    if said.refused == "a face bone":
-        return bool(said.side)
-    return said.refused in ("an animator's control", "a prop", "clothing", "a connector")
+    if info.excluded == "a face bone":
+        return bool(info.side)
+    return info.excluded in ("a control bone", "a prop", "clothing", "a connector")
 
 
-def _end_of_middle(tree: Tree, at: int, body: int, size: float) -> list[int]:
-    """Effectors where a chain along the middle ends: the tip of a tail; of a head the head itself and its beak or snout."""
+def _end_of_middle(tree: BoneTree, at: int, body: int, size: float) -> list[int]:
+    """Effectors at the end of a chain along the middle: the tip of a tail, or the head and its beak or snout."""
     under = descendants(tree, at)
     forks = [j for j in [at, *under] if sum(tree.real[c] for c in tree.children[j]) > 1]
     chain = _chain_of(tree, at)
@@ -182,22 +190,24 @@ def _end_of_middle(tree: Tree, at: int, body: int, size: float) -> list[int]:
     return [head, far] if max(away) > 0.04 * size else [head]
 
 
-def _mirrored(tree: Tree, c: int, group: Sequence[int]) -> bool:
+def _mirrored(tree: BoneTree, c: int, group: Sequence[int]) -> bool:
     chain = _chain_of(tree, c)
     for other in group:
         if other == c or abs(tree.length[c] + tree.reach[c] - tree.length[other] - tree.reach[other]) > 0.1 * (
             tree.length[c] + tree.reach[c]
         ):
             continue
-        if unlike(tree, chain, _chain_of(tree, other)) < 0.05 or (not tree.children[c] and not tree.children[other]):
+        if division_difference(tree, chain, _chain_of(tree, other)) < 0.05 or (
+            not tree.children[c] and not tree.children[other]
+        ):
             apart = np.linalg.norm(tree.heads[chain[-1]] - tree.heads[_chain_of(tree, other)[-1]])
             if apart > 0.1 * (tree.length[c] + tree.reach[c]):
                 return True
     return False
 
 
-def _chain_of(tree: Tree, start: int) -> tuple[int, ...]:
-    """The line of a limb to its tip: at every fork into the child that goes farthest and straightest on."""
+def _chain_of(tree: BoneTree, start: int) -> tuple[int, ...]:
+    """The chain of a limb to its tip: at every fork the child that continues farthest and straightest."""
     out = [start]
     while True:
         kids = [c for c in tree.children[out[-1]] if tree.real[c]]
@@ -211,16 +221,16 @@ def _chain_of(tree: Tree, start: int) -> tuple[int, ...]:
         out.append(kids[int(np.argmax((tree.length[kids] + tree.reach[kids]) * (1.2 + straight)))])
 
 
-def _end_of_limb(tree: Tree, start: int, ground: float, size: float) -> int:
+def _end_of_limb(tree: BoneTree, start: int, ground: float, size: float) -> int:
     chain = _chain_of(tree, start)
-    if any(tree.names[j].refused in _NO_LEGS for j in chain):
+    if any(tree.names[j].excluded in _NOT_LEGS for j in chain):
         return chain[-1]
     low = [j for j in chain[-2:] if tree.heads[j, 2] - ground < 0.06 * size]
-    return low[0] if low else chain[-1]  # what stands is the bone that carries the last toe
+    return low[0] if low else chain[-1]  # the foot is the parent of the last toe
 
 
-def _moves(tree: Tree, body: int, j: int, size: float) -> bool:
-    """Whether the bone ever moves against the body; unknown counts as moving."""
+def _moves(tree: BoneTree, body: int, j: int, size: float) -> bool:
+    """Whether the bone ever moves relative to the body; unknown counts as moving."""
     if len(tree.poses) < 3:
         return True
     away = np.linalg.norm(tree.poses[1:, j] - tree.poses[1:, body], axis=1)
@@ -228,7 +238,7 @@ def _moves(tree: Tree, body: int, j: int, size: float) -> bool:
     return bool(np.ptp(away) > 1e-4 * size) or bool(turns)
 
 
-def _is_sided(tree: Tree, j: int, body: int) -> bool:
+def _is_sided(tree: BoneTree, j: int, body: int) -> bool:
     line = [j, *ancestors(tree.parents, j)]
     for k in line[: line.index(body)] if body in line else line:
         if tree.parents[k] >= 0 and _mirrored(tree, k, tree.children[tree.parents[k]]):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which bone plays which of the 23 roles of the reference rig: by structure, by motion, and by names where they speak.
+"""Find which bone has which of the 23 roles of the reference rig, by structure, motion and names.
 
-Structure comes first, because names lie: two pairs of mirrored limbs on a trunk make a body, whatever they are called.
-Names then choose among what the structure leaves open. Lengths are used rather than positions wherever possible, since
-lengths hold in every pose, also where a file's rest pose is a heap. Directions are taken from poses: the rest, where it
-is a pose, and the motion's frames. Which side is left is decided by geometry alone where toes, knees or elbows tell
-where the body faces; a name that says otherwise is reported.
+Structure comes first, because names can be wrong: two pairs of mirrored limbs on a trunk make a body, whatever they are
+called. Names decide only what the structure leaves open. Lengths are used rather than positions wherever possible,
+because they are the same in every pose, even if the rest pose of a file is meaningless. Directions come from poses: the
+rest pose, if it is a pose, and the frames. Left and right are decided by geometry alone if toes, knees or elbows show
+where the body faces; names that contradict it are reported.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from ..core.files import write_whole
-from .bone_names import Said, read_names, speaks_of_animal
-from .bone_tree import Tree, ancestors, angle_between, never_turns, read_tree, require_tree
-from .limbs import ARM, LEG, NAME_WEIGHT, Limb, find_body, log_miss, main_chain, name_score
+from .bone_names import BoneNameInfo, has_animal_words, read_names
+from .bone_tree import BoneTree, ancestors, angle_between, never_turns, read_tree, require_tree
+from .limbs import ARM, LEG, NAME_WEIGHT, LimbPair, find_body, main_chain, name_score, ratio_score
 
 ROLE_NAMES = (
     *("Hips", "Spine", "Spine1", "Spine2", "NeckLower", "NeckUpper", "Head"),
@@ -33,20 +33,20 @@ NECK = ("NeckLower", "NeckUpper")
 
 @dataclass(frozen=True)
 class Roles:
-    """What was understood of a skeleton."""
+    """The roles of a skeleton's bones."""
 
     bones: dict[str, int | None]
-    """Role -> bone index, None where the rig has no such bone; all 23 roles are keys."""
+    """Role -> bone index, None if the rig has no such bone; all 23 roles are keys."""
     confidence: dict[str, float] = field(default_factory=dict)
-    """Role -> 0 (a guess) to 1 (structure and name agree), for the roles that are played."""
+    """Role -> 0 (a guess) to 1 (structure and name agree), for the roles that have a bone."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Bone name -> why it plays no role."""
+    """Bone name -> why it has no role."""
     notes: tuple[str, ...] = ()
-    """What a person should know, one sentence each: names that lie, a side that could not be told."""
+    """Sentences for the user: wrong names, sides that could not be determined."""
 
     @property
     def humanoid(self) -> bool:
-        """Whether hips and two legs were found: what retargeting needs."""
+        """Whether hips and two legs were found, which retargeting needs."""
         return all(self.bones.get(r) is not None for r in ("Hips", "LeftThigh", "RightThigh", "LeftShin", "RightShin"))
 
 
@@ -60,19 +60,19 @@ def find_roles(
     motion_tips: Mapping[int, np.ndarray] | None = None,
     turning: np.ndarray | None = None,
 ) -> Roles:
-    """Understand a skeleton.
+    """Find the roles of a skeleton's bones.
 
     Args:
-        names: (J) bone names; ignored as far as they say nothing.
+        names: (J) bone names; they need not mean anything.
         parents: (J) int, -1 for roots, in any order.
-        heads: (J, 3) rest heads, any unit, any axes up and forward.
-        tips: bone index -> (3) position of the bone's end at rest, where one is known (End Sites, Blender tails of leaves).
-        motion: (K, J, 3) heads in some frames of a take; helps greatly where the rest pose is no pose.
+        heads: (J, 3) rest heads in any unit, with any axis up and forward.
+        tips: bone index -> (3) position of the bone's end at rest, if known (End Sites, Blender tails of leaves).
+        motion: (K, J, 3) heads in some frames of a take; needed if the rest pose is meaningless.
         motion_tips: bone index -> (K, 3) the tips in those frames.
-        turning: (J) [rad] how far each bone ever turns against its parent in the take.
+        turning: (J) [rad] how far each bone ever rotates relative to its parent in the take.
 
-    A skeleton that is no human (a creature, a prop, one leg) gives Roles without bones and a note that says why.
-    Raises ValueError for arrays of the wrong shape and for parents that form a circle.
+    A skeleton that is not human (a creature, a prop, one leg) gives Roles without bones and a note that says why.
+    Raises ValueError for arrays of the wrong shape and for parents that form a cycle.
     """
     names, parents, heads = tuple(map(str, names)), np.asarray(parents, int), np.asarray(heads, float)
     count = len(names)
@@ -86,27 +86,27 @@ def find_roles(
     empty: dict[str, int | None] = dict.fromkeys(ROLE_NAMES)
     if count == 0:
         return Roles(empty, notes=("a skeleton without bones",))
-    said = read_names(names)
-    tree = read_tree(names, said, parents, heads, tips or {}, motion, motion_tips or {}, turning)
+    info = read_names(names)
+    tree = read_tree(names, info, parents, heads, tips or {}, motion, motion_tips or {}, turning)
     found = find_body(tree)
     if found is None:
-        return _by_names_alone(names, parents, said)
+        return _by_names_alone(names, parents, info)
     legs, arms, upright = found
     bones, notes = _assign(tree, names, legs, arms)
-    named = [r for r, j in bones.items() if j is not None and _names_role(said[j], r)]
+    named = [r for r, j in bones.items() if j is not None and _names_role(info[j], r)]
     human = len(named) >= 0.6 * sum(j is not None for j in bones.values())
-    animal = speaks_of_animal(names)
+    animal = has_animal_words(names)
     if not upright and (not human or animal):
         return Roles(
-            empty, skipped={}, notes=("two pairs of limbs, but the trunk does not stand on the legs: a creature",)
+            empty, skipped={}, notes=("two pairs of limbs, but the trunk is not upright on the legs: a creature",)
         )
-    confidence = {r: _confidence(said[j], r, legs.score + arms.score) for r, j in bones.items() if j is not None}
-    skipped = _skipped(tree, names, said, bones)
+    confidence = {r: _confidence(info[j], r, legs.score + arms.score) for r, j in bones.items() if j is not None}
+    skipped = _skipped(tree, names, info, bones)
     return Roles({**empty, **bones}, confidence, skipped, tuple(notes))
 
 
-def _names_role(said: Said, role: str) -> bool:
-    return _part(role) in said.parts
+def _names_role(info: BoneNameInfo, role: str) -> bool:
+    return _part(role) in info.parts
 
 
 def _part(role: str) -> str:
@@ -119,17 +119,19 @@ def _part(role: str) -> str:
 # ---- from limbs to roles --------------------------------------------------------------------------------------------
 
 
-def _assign(tree: Tree, names: Sequence[str], legs: Limb, arms: Limb) -> tuple[dict[str, int | None], list[str]]:
+def _assign(
+    tree: BoneTree, names: Sequence[str], legs: LimbPair, arms: LimbPair
+) -> tuple[dict[str, int | None], list[str]]:
     notes: list[str] = []
     bones: dict[str, int | None] = {}
     hips = _hips(tree, legs, arms)
     bones["Hips"] = hips
     path = _path(tree, hips, arms.pair.at)
     neck, head = _neck_and_head(tree, legs, arms, path)
-    trunk = [j for j in path if not tree.names[j].refused and j not in neck]
+    trunk = [j for j in path if not tree.names[j].excluded and j not in neck]
     trunk = _unfolded(tree, hips, trunk, 0.02 * legs.size)
     trunk = [j for i, j in enumerate(trunk) if i + 1 == len(trunk) or tree.length[trunk[i + 1]] > 1e-3 * legs.size]
-    bones.update(zip(TRUNK, _three(trunk), strict=False))
+    bones.update(zip(TRUNK, _at_most_three(trunk), strict=False))
     bones.update(zip(NECK, neck if len(neck) < 3 else [neck[0], neck[-1]], strict=False))
     if head is not None:
         bones["Head"] = head
@@ -142,8 +144,8 @@ def _assign(tree: Tree, names: Sequence[str], legs: Limb, arms: Limb) -> tuple[d
     return bones, notes
 
 
-def _unfolded(tree: Tree, hips: int, trunk: list[int], near: float) -> list[int]:
-    """The trunk without bones that go up and come back again (Second Life keeps four such, folded away)."""
+def _unfolded(tree: BoneTree, hips: int, trunk: list[int], near: float) -> list[int]:
+    """The trunk without bones that go up and back down (Second Life has four such bones, folded away)."""
     kept = [hips]
     for j in trunk:
         kept.append(j)
@@ -152,13 +154,13 @@ def _unfolded(tree: Tree, hips: int, trunk: list[int], near: float) -> list[int]
     return kept[1:]
 
 
-def _three(trunk: list[int]) -> list[int]:
-    """Fill from the base; of more than three bones the first, one in the middle and the last."""
+def _at_most_three(trunk: list[int]) -> list[int]:
+    """At most three bones of the trunk, from its base; of more, the first, one in the middle and the last."""
     return trunk if len(trunk) <= 3 else [trunk[0], trunk[(len(trunk) - 1) // 2], trunk[-1]]
 
 
-def _hips(tree: Tree, legs: Limb, arms: Limb) -> int:
-    """The bone that carries legs and trunk; a bone above it where the names call that one the pelvis (old Biped rigs)."""
+def _hips(tree: BoneTree, legs: LimbPair, arms: LimbPair) -> int:
+    """The bone that carries legs and trunk; the bone above it if that one is named pelvis (old Biped rigs)."""
     above_hip = [legs.pair.at, *ancestors(tree.parents, legs.pair.at)]
     above_chest = [arms.pair.at, *ancestors(tree.parents, arms.pair.at)]
     meet = next(j for j in above_chest if j in above_hip)
@@ -169,46 +171,47 @@ def _hips(tree: Tree, legs: Limb, arms: Limb) -> int:
     return meet
 
 
-def _path(tree: Tree, top: int, below: int) -> list[int]:
-    """Bones from just below ``top`` down to ``below``, both in one line."""
+def _path(tree: BoneTree, top: int, below: int) -> list[int]:
+    """Bones from just below ``top`` to ``below``; empty if ``below`` is not below ``top``."""
     line = [below, *ancestors(tree.parents, below)]
     return line[: line.index(top)][::-1] if top in line else []
 
 
-def _neck_and_head(tree: Tree, legs: Limb, arms: Limb, path: Sequence[int]) -> tuple[list[int], int | None]:
+def _neck_and_head(tree: BoneTree, legs: LimbPair, arms: LimbPair, path: Sequence[int]) -> tuple[list[int], int | None]:
     limbs = {c[0] for limb in (legs, arms) for c in limb.pair.chains}
     for at in reversed(path):
         starts = [c for c in tree.children[at] if tree.real[c] and c not in limbs and c not in path]
-        starts = [c for c in starts if not tree.names[c].refused and not _has_twin(tree, c, starts)]
+        starts = [c for c in starts if not tree.names[c].excluded and not _has_twin(tree, c, starts)]
         if not starts:
             continue
 
-        def worth(c: int) -> float:
-            said = tree.names[c].parts
-            return float(tree.length[c] + tree.reach[c]) / legs.size + 2 * max(said.get("Neck", 0), said.get("Head", 0))
+        def weighted_reach(c: int) -> float:
+            parts = tree.names[c].parts
+            reach = float(tree.length[c] + tree.reach[c]) / legs.size
+            return reach + 2 * max(parts.get("Neck", 0), parts.get("Head", 0))
 
-        chain = [c for c in main_chain(tree, max(starts, key=worth)) if tree.real[c]]
+        chain = [c for c in main_chain(tree, max(starts, key=weighted_reach)) if tree.real[c]]
         chain = [c for i, c in enumerate(chain) if i == 0 or tree.length[c] > 0.02 * legs.size]
         scores = [_score_head(tree, legs, arms, chain, i) for i in range(len(chain))]
         best = int(np.argmax(scores))
-        neck = [j for j in chain[:best] if not tree.names[j].refused]
+        neck = [j for j in chain[:best] if not tree.names[j].excluded]
         named = [j for j in path if "Neck" in tree.names[j].parts and "Trunk" not in tree.names[j].parts]
         if not neck and not named and len(path) > 2 and _above_shoulders(tree, legs, arms, at) > -0.1:
-            named = [at]  # 3ds Max's Biped hangs the collar bones on the neck
+            named = [at]  # 3ds Max's Biped parents the clavicles to the neck
         return named + neck, chain[best]
     return [], None
 
 
-def _above_shoulders(tree: Tree, legs: Limb, arms: Limb, j: int) -> float:
-    """Height of a bone's head above the shoulder joints, along the trunk, in trunk lengths; the median of the poses."""
+def _above_shoulders(tree: BoneTree, legs: LimbPair, arms: LimbPair, j: int) -> float:
+    """Height of a bone's head above the shoulder joints, along the trunk, in trunk lengths; the median over the poses."""
     poses = tree.poses[1:] if len(tree.poses) > 4 else tree.poses[:1]
     shoulders, up = _trunk(poses, legs, arms)
     square = np.maximum(np.sum(up * up, axis=1), 1e-24)  # the trunk, from the thighs to the shoulders, squared
     return float(np.median(np.sum((poses[:, j] - shoulders) * up, axis=1) / square))
 
 
-def _trunk(poses: np.ndarray, legs: Limb, arms: Limb) -> tuple[np.ndarray, np.ndarray]:
-    """The middle of the shoulders (K, 3), and the way up to it from the middle of the thighs (K, 3), never without length."""
+def _trunk(poses: np.ndarray, legs: LimbPair, arms: LimbPair) -> tuple[np.ndarray, np.ndarray]:
+    """The middle of the shoulders (K, 3), and the vector to it from the middle of the thighs (K, 3), which is never zero."""
     shoulders = np.mean([poses[:, b["Arm"]] for b in arms.bones], axis=0)
     up = shoulders - np.mean([poses[:, b["Thigh"]] for b in legs.bones], axis=0)
     return shoulders, np.where(
@@ -216,12 +219,12 @@ def _trunk(poses: np.ndarray, legs: Limb, arms: Limb) -> tuple[np.ndarray, np.nd
     )
 
 
-def _score_head(tree: Tree, legs: Limb, arms: Limb, chain: Sequence[int], i: int) -> float:
-    """How well the i-th bone above the chest would be the head: at the height of the skull's base, long, with a face on it."""
+def _score_head(tree: BoneTree, legs: LimbPair, arms: LimbPair, chain: Sequence[int], i: int) -> float:
+    """Score of the i-th bone above the chest as the head: at the height of the base of the skull, long, with a face."""
     j = chain[i]
     height = _above_shoulders(tree, legs, arms, j)
     inner = sum(tree.real[c] for c in tree.children[j])
-    near = [c for c in tree.children[j] if tree.length[c] < 0.02 * legs.size]  # a face bone in the same place
+    near = [c for c in tree.children[j] if tree.length[c] < 0.02 * legs.size]  # a face bone at the same point
     onward = [*tree.children[j], *(k for c in near for k in tree.children[c])]
     following = max((float(np.linalg.norm(tree.heads[c] - tree.heads[j])) for c in onward), default=0.0)
     poses = tree.poses[1:] if len(tree.poses) > 4 else tree.poses[:1]
@@ -229,12 +232,12 @@ def _score_head(tree: Tree, legs: Limb, arms: Limb, chain: Sequence[int], i: int
     score = NAME_WEIGHT * 1.5 * name_score(tree.names[j], "Head")
     if len(chain) > 1:
         score += max(-6.0, -0.5 * ((height - 0.31) / 0.14) ** 2)
-        score += 0.5 * max(-4.0, log_miss(following, 0.27, 0.6)) if following > 0 else -0.3
-        score -= 0.5 if i == 0 else 0.18 * (i - 1)  # one neck bone is the rule
+        score += 0.5 * max(-4.0, ratio_score(following, 0.27, 0.6)) if following > 0 else -0.3
+        score -= 0.5 if i == 0 else 0.18 * (i - 1)  # one neck bone is usual
     return score + (1.5 if inner >= 2 else 0.0)
 
 
-def _has_twin(tree: Tree, c: int, group: Iterable[int]) -> bool:
+def _has_twin(tree: BoneTree, c: int, group: Iterable[int]) -> bool:
     """Whether another bone of the group mirrors this one (breasts, eyes, wings)."""
     for other in group:
         if other == c:
@@ -254,29 +257,31 @@ def _has_twin(tree: Tree, c: int, group: Iterable[int]) -> bool:
 # ---- left and right -------------------------------------------------------------------------------------------------
 
 
-def _which_is_left(tree: Tree, names: Sequence[str], vote: float, limb: Limb, what: str, notes: list[str]) -> int:
-    """Index of the chain on the left: by where toes, knees and elbows point, else by the names, else by the rest's +X."""
+def _which_is_left(
+    tree: BoneTree, names: Sequence[str], vote: float, limb: LimbPair, what: str, notes: list[str]
+) -> int:
+    """Index of the left chain: by where toes, knees and elbows point, else by names, else by +X at rest."""
     start = _first_part(limb)
-    said = 0.0
+    named = 0.0
     for k, sign in ((0, 1.0), (1, -1.0)):
         for j in limb.bones[k].values():
-            said += {"Left": sign, "Right": -sign}.get(tree.names[j].side, 0.0)
-    if abs(vote) > (0.02 if said else 0.004):  # a bend of a degree tells a side only where no name speaks against it
-        if said and (vote > 0) != (said > 0):
-            k = 0 if said > 0 else 1
+            named += {"Left": sign, "Right": -sign}.get(tree.names[j].side, 0.0)
+    if abs(vote) > (0.02 if named else 0.004):  # a bend of one degree decides the side only if no name contradicts it
+        if named and (vote > 0) != (named > 0):
+            k = 0 if named > 0 else 1
             example = names[limb.bones[k][start]]
             notes.append(
-                f"the names of the {what} say left and right the other way round: {example!r} is on the right; geometry was believed"
+                f"the names of the {what} have left and right swapped: {example!r} is on the right; geometry was used"
             )
         return 0 if vote > 0 else 1
-    if said:
-        return 0 if said > 0 else 1
-    notes.append(f"nothing tells which of the {what} is the left one; the one at larger x was taken")
+    if named:
+        return 0 if named > 0 else 1
+    notes.append(f"neither geometry nor names tell which of the {what} is the left one; the one at larger x was used")
     return 0 if tree.heads[limb.bones[0][start], 0] >= tree.heads[limb.bones[1][start], 0] else 1
 
 
-def _leftwards(tree: Tree, legs: Limb, arms: Limb) -> tuple[np.ndarray, np.ndarray]:
-    """Where the left is in each pose (K, 3), as long as the poses are sure of it, and the mask (K) of those that stand."""
+def _leftwards(tree: BoneTree, legs: LimbPair, arms: LimbPair) -> tuple[np.ndarray, np.ndarray]:
+    """Vector to the left in each pose (K, 3), longer where the pose shows it better, and the mask (K) of standing poses."""
     poses = tree.poses
     hips, chest = poses[:, legs.pair.at], poses[:, arms.pair.at]
     feet = np.mean([poses[:, b["Foot"]] for b in legs.bones], axis=0)
@@ -290,19 +295,19 @@ def _leftwards(tree: Tree, legs: Limb, arms: Limb) -> tuple[np.ndarray, np.ndarr
             step = poses[:, end] - poses[:, bones["Foot"]]
             step = step - np.sum(step * up, axis=1, keepdims=True) * up
             forward += step / legs.size
-        forward += 0.3 * _poke(poses, bones["Thigh"], bones["Shin"], bones["Foot"]) / legs.size
+        forward += 0.3 * _hinge_direction(poses, bones["Thigh"], bones["Shin"], bones["Foot"]) / legs.size
     for bones in arms.bones:
-        forward -= 0.3 * _poke(poses, bones["Arm"], bones["ForeArm"], bones["Hand"]) / legs.size
+        forward -= 0.3 * _hinge_direction(poses, bones["Arm"], bones["ForeArm"], bones["Hand"]) / legs.size
     stands = angle_between(chest - hips, hips - feet) < np.radians(60)
     return np.cross(up, forward), stands
 
 
-def _first_part(limb: Limb) -> str:
+def _first_part(limb: LimbPair) -> str:
     return "Arm" if "Arm" in limb.bones[0] else "Thigh"
 
 
-def _side_vote(tree: Tree, leftwards: np.ndarray, stands: np.ndarray, limb: Limb) -> float:
-    """Positive where the first chain is on the left; near zero where the poses do not tell."""
+def _side_vote(tree: BoneTree, leftwards: np.ndarray, stands: np.ndarray, limb: LimbPair) -> float:
+    """Positive if the first chain is on the left; near zero if the poses do not show it."""
     poses = tree.poses
     start = _first_part(limb)
     across = poses[:, limb.bones[0][start]] - poses[:, limb.bones[1][start]]
@@ -313,15 +318,15 @@ def _side_vote(tree: Tree, leftwards: np.ndarray, stands: np.ndarray, limb: Limb
     return float(np.mean(votes[stands])) if stands.any() else (float(np.mean(votes[1:])) if len(votes) > 1 else 0.0)
 
 
-def _toe_point(tree: Tree, bones: Mapping[str, int], chain: Sequence[int]) -> int | None:
+def _toe_point(tree: BoneTree, bones: Mapping[str, int], chain: Sequence[int]) -> int | None:
     if "ToeBase" in bones:
         return bones["ToeBase"]
     place = chain.index(bones["Foot"])
     return chain[place + 1] if place + 1 < len(chain) else None
 
 
-def _poke(poses: np.ndarray, upper: int, middle: int, end: int) -> np.ndarray:
-    """Where a hinge points (K, 3): from the middle of its ends' line to the joint."""
+def _hinge_direction(poses: np.ndarray, upper: int, middle: int, end: int) -> np.ndarray:
+    """Where a hinge points (K, 3): from the line between its ends to the joint, at right angles."""
     a, b = poses[:, upper], poses[:, end]
     line = b - a
     share = np.sum((poses[:, middle] - a) * line, axis=1, keepdims=True) / np.maximum(
@@ -333,16 +338,18 @@ def _poke(poses: np.ndarray, upper: int, middle: int, end: int) -> np.ndarray:
 # ---- what is left over ----------------------------------------------------------------------------------------------
 
 
-def _confidence(said: Said, role: str, score: float) -> float:
+def _confidence(info: BoneNameInfo, role: str, score: float) -> float:
     base = 0.6 + 0.2 * float(np.clip((score + 4) / 8, 0, 1))
-    if not said.parts:
+    if not info.parts:
         return round(base, 2)
     return (
-        round(min(1.0, base + 0.2 * said.parts[_part(role)]), 2) if _part(role) in said.parts else round(base - 0.3, 2)
+        round(min(1.0, base + 0.2 * info.parts[_part(role)]), 2) if _part(role) in info.parts else round(base - 0.3, 2)
     )
 
 
-def _skipped(tree: Tree, names: Sequence[str], said: Sequence[Said], bones: Mapping[str, int | None]) -> dict[str, str]:
+def _skipped(
+    tree: BoneTree, names: Sequence[str], info: Sequence[BoneNameInfo], bones: Mapping[str, int | None]
+) -> dict[str, str]:
     used = {j for j in bones.values() if j is not None}
     hips = bones.get("Hips")
     above = set(ancestors(tree.parents, hips)) if hips is not None else set()
@@ -351,33 +358,33 @@ def _skipped(tree: Tree, names: Sequence[str], said: Sequence[Said], bones: Mapp
         if j in used:
             continue
         if not tree.real[j]:
-            out[name] = "a helper far away or of another layer of the rig"
-        elif said[j].refused:
-            out[name] = said[j].refused
+            out[name] = "a distant helper, or in another layer of the rig"
+        elif info[j].excluded:
+            out[name] = info[j].excluded
         elif j in above:
             out[name] = "a bone above the hips"
         elif never_turns(tree, j):
-            out[name] = "never turns"
+            out[name] = "never rotates"
         elif tree.parents[j] >= 0 and tree.length[j] < 1e-6 * max(tree.reach.max(), 1e-12):
-            out[name] = "no length"
+            out[name] = "zero length"
         else:
-            out[name] = "no role needs it"
+            out[name] = "not needed for any role"
     return out
 
 
-def _by_names_alone(names: Sequence[str], parents: np.ndarray, said: Sequence[Said]) -> Roles:
-    """Roles where the structure shows no body (half a rig, loose bones): what the names plainly say."""
+def _by_names_alone(names: Sequence[str], parents: np.ndarray, info: Sequence[BoneNameInfo]) -> Roles:
+    """Roles by clear names alone, if the structure shows no body (half a rig, loose bones)."""
     bones: dict[str, int | None] = dict.fromkeys(ROLE_NAMES)
     used: set[int] = set()
     for role in ROLE_NAMES:
         side = "Left" if role.startswith("Left") else "Right" if role.startswith("Right") else ""
         part = _part(role)
         options = [
-            j for j in range(len(names)) if j not in used and said[j].side == side and said[j].parts.get(part, 0) >= 0.8
+            j for j in range(len(names)) if j not in used and info[j].side == side and info[j].parts.get(part, 0) >= 0.8
         ]
         if not options:
             continue
-        best = min(options, key=lambda j: (-said[j].parts[part], len(ancestors(parents, j))))
+        best = min(options, key=lambda j: (-info[j].parts[part], len(ancestors(parents, j))))
         bones[role] = best
         used.add(best)
     limbs = [side + part for side in ("Left", "Right") for part in ("Arm", "ForeArm", "Thigh", "Shin")]
@@ -386,7 +393,7 @@ def _by_names_alone(names: Sequence[str], parents: np.ndarray, said: Sequence[Sa
             dict.fromkeys(ROLE_NAMES), notes=("no two pairs of limbs were found: a creature, a prop, or half a body",)
         )
     confidence = {r: 0.4 for r, j in bones.items() if j is not None}
-    return Roles(bones, confidence, notes=("the structure shows no body; these roles come from the names alone",))
+    return Roles(bones, confidence, notes=("the structure shows no body; these roles were found from the names alone",))
 
 
 # ---- files ----------------------------------------------------------------------------------------------------------
@@ -400,8 +407,8 @@ def load_roles(path: str | Path, names: Sequence[str]) -> Roles:
 def read_table(path: str | Path) -> dict[str, str]:
     """The bone names that a JSON file gives to roles.
 
-    The file holds ``{"roles": {"Hips": "pelvis", ...}}``, or that inner table alone: role -> bone name or null. Raises
-    ValueError for text that is no such table and for unknown roles, with those there are.
+    The file holds ``{"roles": {"Hips": "pelvis", ...}}``, or only the inner table: role -> bone name or null. Raises
+    ValueError for any other content and for unknown roles, with a list of those that exist.
     """
     path = Path(path)
     try:
@@ -415,26 +422,26 @@ def read_table(path: str | Path) -> dict[str, str]:
         )
     for role, name in table.items():
         if role not in ROLE_NAMES:
-            raise ValueError(f"{path.name}: no role is called {role!r}; there are {', '.join(ROLE_NAMES)}")
+            raise ValueError(f"{path.name}: there is no role {role!r}; the roles are {', '.join(ROLE_NAMES)}")
         if name is not None and not isinstance(name, str):
-            raise ValueError(f"{path.name}: {role} should be a bone's name or null, got {json.dumps(name)}")
+            raise ValueError(f"{path.name}: {role}: expected a bone name or null, got {json.dumps(name)}")
     return {role: name for role, name in table.items() if name is not None}
 
 
 def named_roles(table: Mapping[str, str], names: Sequence[str], source: str = "roles") -> Roles:
-    """Roles from a table role -> bone name for a skeleton with these bone names; roles it leaves out stay empty.
+    """Roles from a table role -> bone name for a skeleton with these bone names; other roles stay empty.
 
-    Raises ValueError for a bone that the skeleton lacks (with those it has) and for one bone in two roles.
+    Raises ValueError for a bone that the skeleton does not have (with those it has) and for a bone with two roles.
     """
     index = {n: j for j, n in enumerate(names)}
     bones: dict[str, int | None] = dict.fromkeys(ROLE_NAMES)
     for role, name in table.items():
         if name not in index:
             raise ValueError(
-                f"{source}: {role} should be {name!r}, but the skeleton has no such bone; it has {', '.join(names[:40])}"
+                f"{source}: {role} is assigned to {name!r}, but the skeleton has no such bone; it has {', '.join(names[:40])}"
             )
         if index[name] in bones.values():
-            raise ValueError(f"{source}: the bone {name!r} is given two roles; every bone plays one at most")
+            raise ValueError(f"{source}: the bone {name!r} is given two roles; a bone can have only one")
         bones[role] = index[name]
     return Roles(bones, {r: 1.0 for r, j in bones.items() if j is not None})
 

@@ -18,20 +18,20 @@ from neural_network.rigs.creatures import controlled_bones, find_effectors
 
 
 @pytest.mark.parametrize("name", list(CREATURES))
-def test_a_creature_is_taken_hold_of_where_a_person_would(name: str) -> None:
+def test_the_proposed_effectors_are_those_that_a_person_would_choose(name: str) -> None:
     creature = CREATURES[name]
-    ends = find_effectors(creature.names, creature.parents, creature.heads)
-    assert {creature.names[e] for e in ends.effectors} == set(creature.effectors)
-    assert {creature.names[f] for f in ends.feet} == set(creature.feet)
+    found = find_effectors(creature.names, creature.parents, creature.heads)
+    assert {creature.names[e] for e in found.effectors} == set(creature.effectors)
+    assert {creature.names[f] for f in found.feet} == set(creature.feet)
 
 
 @pytest.mark.parametrize("name", ["dog", "spider", "snake", "dragon"])
 def test_names_do_not_matter_where_the_tree_tells(name: str) -> None:
     creature = CREATURES[name]
     order = np.random.default_rng(0).permutation(len(creature.names))
-    ends = find_effectors([f"b{i}x" for i in order], creature.parents, creature.heads)
-    assert {creature.names[e] for e in ends.effectors} == set(creature.effectors)
-    assert {creature.names[f] for f in ends.feet} == set(creature.feet)
+    found = find_effectors([f"b{i}x" for i in order], creature.parents, creature.heads)
+    assert {creature.names[e] for e in found.effectors} == set(creature.effectors)
+    assert {creature.names[f] for f in found.feet} == set(creature.feet)
 
 
 @pytest.mark.parametrize("turn", [0, 90, 200])
@@ -39,17 +39,17 @@ def test_a_creature_may_face_anywhere_and_have_any_size(turn: int) -> None:
     dog = CREATURES["dog"]
     angle = np.radians(turn)
     about = np.array([[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]])
-    ends = find_effectors(dog.names, dog.parents, 37 * dog.heads @ about.T + [5, 5, 0])
-    assert {dog.names[e] for e in ends.effectors} == set(dog.effectors)
+    found = find_effectors(dog.names, dog.parents, 37 * dog.heads @ about.T + [5, 5, 0])
+    assert {dog.names[e] for e in found.effectors} == set(dog.effectors)
 
 
-def test_bones_set_aside_end_nothing() -> None:
+def test_excluded_bones_are_no_effectors() -> None:
     dog = CREATURES["dog"]
     tail = dog.names.index("tail4")
-    ends = find_effectors(dog.names, dog.parents, dog.heads, aside=[tail])
-    found = {dog.names[e] for e in ends.effectors}
-    assert "tail4" not in found
-    assert "tail3" in found
+    found = find_effectors(dog.names, dog.parents, dog.heads, excluded=[tail])
+    names = {dog.names[e] for e in found.effectors}
+    assert "tail4" not in names
+    assert "tail3" in names
 
 
 def test_a_thousand_feathers_are_no_hindrance() -> None:
@@ -59,8 +59,8 @@ def test_a_thousand_feathers_are_no_hindrance() -> None:
     more = [wings[i % 2] for i in range(600)]
     heads = np.concatenate([dragon.heads, dragon.heads[more] + 0.05 * rng.standard_normal((600, 3))])
     names = (*dragon.names, *(f"plume{i}" for i in range(600)))
-    ends = find_effectors(names, np.concatenate([dragon.parents, more]), heads)
-    assert {names[e] for e in ends.effectors} == set(dragon.effectors)
+    found = find_effectors(names, np.concatenate([dragon.parents, more]), heads)
+    assert {names[e] for e in found.effectors} == set(dragon.effectors)
 
 
 def test_controlled_bones_are_those_on_the_way_and_without_length_none() -> None:
@@ -86,8 +86,8 @@ def test_the_body_of_a_person_is_its_height_and_of_an_animal_from_nose_to_tail()
     assert rig.body_length == pytest.approx(np.ptp(rig.rest_arm[:, 2, 3]))
     dog = body_of(CREATURES["dog"])
     heads = dog.rest_arm[:, :3, 3]
-    ends = [heads[dog.names.index(n)] for n in ("nose", "tail4")]
-    assert dog.body_length == pytest.approx(np.linalg.norm(ends[0] - ends[1]))
+    found = [heads[dog.names.index(n)] for n in ("nose", "tail4")]
+    assert dog.body_length == pytest.approx(np.linalg.norm(found[0] - found[1]))
     dragon = body_of(CREATURES["dragon"])
     assert dragon.body_length < 4.8  # the wings, 4.8 m from tip to tip, do not count
 

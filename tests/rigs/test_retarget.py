@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import mocap_clip
 
 from benchmarks.retarget import SKATE, measure, without_first
 from benchmarks.rigs import Rig, a_pose, all_rigs, heaped, proportioned, skeleton, true_bones, turned, walk
@@ -22,7 +23,6 @@ from neural_network.core.rotations import (
     twist_about,
 )
 from neural_network.core.skeleton import Skeleton
-from neural_network.formats import bvh
 from neural_network.motion.clip import Clip
 from neural_network.rigs import proportions, retarget, rig_body
 from neural_network.rigs.roles import ROLE_NAMES, Roles, mirrored
@@ -54,7 +54,7 @@ def widest(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def source_directions(clip: Clip) -> np.ndarray:
-    body, motion = rig_body.clip_motion(clip, retarget.clip_roles(clip))
+    body, motion = rig_body.clip_motion(clip, rig_body.clip_roles(clip))
     return directions(motion.heads, dict(body.bones))
 
 
@@ -257,7 +257,7 @@ def test_a_clip_without_legs_is_refused_and_told_what_to_do() -> None:
     ],
 )
 def test_motion_capture_stands_on_the_reference_s_feet(mocap: Path, name: str) -> None:
-    clip = without_first(bvh.read(mocap / "bvh" / f"{name}.bvh"))
+    clip = without_first(mocap_clip(mocap / "bvh" / f"{name}.bvh"))
     figures = measure(clip, REFERENCE, OWN)
     assert figures.penetration <= 0.01
     assert figures.skate <= SKATE * figures.source_skate + 1e-3
@@ -271,7 +271,7 @@ def test_the_reference_in_a_body_s_own_lengths_moves_exactly_as_the_body(family:
     skeleton_of_it, rot, root_pos = retarget.to_proportioned_reference(clip)
     assert skeleton_of_it.fingerprint == REFERENCE.fingerprint
     heads = heads_of(skeleton_of_it, rot, root_pos)
-    body, motion = rig_body.clip_motion(clip, retarget.clip_roles(clip))
+    body, motion = rig_body.clip_motion(clip, rig_body.clip_roles(clip))
     away = [heads[:, OWN[r]] - motion.heads[:, body.bones[r]] for r in ("LeftHand", "RightHand", "Head", "LeftArm")]
     lift = np.median(away[0][:, 2])  # the floor is put at z = 0
     assert max(np.abs(a - [0, 0, lift]).max() for a in away) < 1e-6
@@ -286,6 +286,12 @@ def test_the_reference_in_its_own_lengths_is_the_reference() -> None:
     )  # places differ a little: its rest limbs are not quite straight, a T-pose's are
 
 
+def test_the_reference_in_a_body_s_own_lengths_keeps_its_joint_limits() -> None:
+    skeleton_of_it, _, _ = retarget.to_proportioned_reference(walk(proportioned(RIGS["mixamo"], legs=0.8)))
+    assert REFERENCE.limits is not None
+    np.testing.assert_array_equal(skeleton_of_it.limits, REFERENCE.limits)
+
+
 def test_long_arms_on_short_legs_do_not_reach_through_the_floor() -> None:
     rig = RIGS["mixamo"]
     clip = walk(rig)
@@ -297,7 +303,7 @@ def test_long_arms_on_short_legs_do_not_reach_through_the_floor() -> None:
         arm = turned_down[:, bones[side + "Arm"]]
         turned_down[:, bones[side + "Arm"]] = quaternion_from_matrix(hang @ matrix_from_quaternion(arm))
     stooped = replace(clip, rotations=turned_down)
-    body, motion = rig_body.clip_motion(stooped, retarget.clip_roles(stooped))
+    body, motion = rig_body.clip_motion(stooped, rig_body.clip_roles(stooped))
     assert motion.heads[:, [body.bones[s + "Hand"] for s in ("Left", "Right")], 2].min() > 0
     small = proportioned(RIGS["stylised, few bones"], legs=0.35, arms=1.2)
     target, own = skeleton(small), true_bones(small)

@@ -96,25 +96,25 @@ def test_problems_are_told_by_role_in_words() -> None:
     assert gone == {"LeftShin": "the skeleton has no bone 'shin'"}
     twice = problems({**right, "RightThigh": "thigh_l"}, names, parents)
     assert set(twice) == {"LeftThigh", "RightThigh"}
-    assert "'thigh_l' is LeftThigh too" in twice["RightThigh"]
+    assert "'thigh_l' is also LeftThigh" in twice["RightThigh"]
     swapped = problems({**right, "LeftThigh": "calf_l", "LeftShin": "thigh_l"}, names, parents)
     assert swapped == {"LeftShin": "'thigh_l' is above 'calf_l' in the skeleton, but LeftShin belongs below LeftThigh"}
     astray = problems({**right, "LeftShin": "thigh_r", "RightThigh": ""}, names, parents)
-    assert astray == {"LeftShin": "'thigh_r' does not hang below 'thigh_l', which is LeftThigh"}
+    assert astray == {"LeftShin": "'thigh_r' is not below 'thigh_l', which is LeftThigh"}
 
 
 def test_reasons_tell_what_the_names_say() -> None:
     rig = RIGS["mixamo"]
     said = reasons(find_roles(rig.names, rig.parents, rig.heads), rig.names)
-    assert "its name says so" in said["LeftThigh"]
-    assert "its name says so" in said["LeftHand"], "forty fingers do not make its word a prefix"
+    assert "its place in the body and its name" in said["LeftThigh"]
+    assert "its place in the body and its name" in said["LeftHand"], "forty fingers do not make its word a prefix"
     blank = tuple(f"b{j:03}" for j in range(len(rig.names)))
     found = find_roles(blank, rig.parents, rig.heads)
     assert set(reasons(found, blank)) == {role for role, bone in found.bones.items() if bone is not None}
-    assert "its name says nothing" in reasons(found, blank)["LeftHand"]
+    assert "its name tells nothing" in reasons(found, blank)["LeftHand"]
     lying = named_roles({"LeftHand": "hand.R", "Head": "foot"}, ["hand.R", "foot"])
-    assert "Its name says right; geometry was believed" in reasons(lying, ["hand.R", "foot"])["LeftHand"]
-    assert "though its name speaks of Foot" in reasons(lying, ["hand.R", "foot"])["Head"]
+    assert "Its name says right; geometry was used" in reasons(lying, ["hand.R", "foot"])["LeftHand"]
+    assert "although its name suggests Foot" in reasons(lying, ["hand.R", "foot"])["Head"]
 
 
 def test_sides_and_parts_of_roles() -> None:

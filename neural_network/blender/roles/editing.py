@@ -110,7 +110,8 @@ def find(ob: bpy.types.Object) -> FoundRoles:
     why = role_edits.reasons(roles, names)
     if set(ROLE_NAMES) <= set(names):
         why = dict.fromkeys(ROLE_NAMES, "named as on the built-in rig")
-    skipped = roles.skipped or {n: "no role needs it" for j, n in enumerate(names) if j not in roles.bones.values()}
+    used = set(roles.bones.values())
+    skipped = roles.skipped or {n: "not needed for any role" for j, n in enumerate(names) if j not in used}
     known = {r: (names[j], roles.confidence.get(r, 0.0), why[r]) for r, j in roles.bones.items() if j is not None}
     result = FoundRoles(known, skipped, roles.notes)
     _write(ob, {role: bone for role, (bone, _, _) in known.items()}, result)
