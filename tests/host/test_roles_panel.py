@@ -496,8 +496,8 @@ def test_conflicting_or_missing_roles_are_not_saved(house: Any, tmp_path: Path) 
     [
         ("{", "cannot be read"),
         ("[1, 2]", "expected"),
-        ('{"roles": {"Tail": "x"}}', "no role is called 'Tail'"),
-        ('{"roles": {"Head": 3}}', "bone's name or null"),
+        ('{"roles": {"Tail": "x"}}', "there is no role 'Tail'"),
+        ('{"roles": {"Head": 3}}', "bone name or null"),
         ('{"roles": {"Head": "nobody"}}', "no such bone"),
         ('{"roles": {}}', "assigns no bone to any role"),
     ],
