@@ -26,7 +26,9 @@ import pytest
 from neural_network.core import forward_kinematics as fk
 from neural_network.core import reference_rig, rotations, skeleton
 from neural_network.core.skeleton import Skeleton
+from neural_network.formats import bvh
 from neural_network.motion import pose_set
+from neural_network.motion.clip import Clip
 from neural_network.motion.pose_set import PoseSet
 
 REPO = Path(__file__).resolve().parent.parent
@@ -63,6 +65,12 @@ def mocap() -> Path:
     if not named or not any(Path(named).glob("*/*")):
         pytest.skip(f"needs motion capture: NIK_MOCAP is {named!r}, expected a folder of files")
     return Path(named)
+
+
+@functools.cache
+def mocap_clip(path: Path) -> Clip:
+    """A BVH file of the motion capture, read once for all tests of a process."""
+    return frozen(bvh.read(path))
 
 
 def run_cli(

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import mocap_clip
 
-from neural_network.formats import asf_amc, bvh
+from neural_network.formats import asf_amc
 from neural_network.motion.clip import Clip, body_height, global_pose
 
 ODD = Path(__file__).resolve().parents[1] / "odd"
@@ -160,7 +161,7 @@ LEG_NAMES = {
 @pytest.mark.parametrize("take", ["02_01", "05_13"])
 def test_the_legs_of_a_take_agree_with_its_bvh(mocap: Path, take: str) -> None:
     amc = asf_amc.read(None, mocap / "asfamc" / f"{take}.amc")
-    other = bvh.read(mocap / "bvh" / "cmu_mb" / f"{take}.bvh")
+    other = mocap_clip(mocap / "bvh" / "cmu_mb" / f"{take}.bvh")
     assert other.frames == amc.frames + 1  # the conversion put a T-pose in front
     ours, theirs = global_pose(amc)[1] * amc.unit, global_pose(other, slice(1, None))[1] * other.unit
     for name, joint in LEG_NAMES.items():

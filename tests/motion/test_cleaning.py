@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import EXACT, ROUND_TRIP
+from conftest import EXACT, ROUND_TRIP, mocap_clip
 
 from neural_network.core import forward_kinematics, rotations
 from neural_network.core.skeleton import mirrored_bones
@@ -55,12 +55,12 @@ def test_sound_motion_is_left_alone(walk: Clip) -> None:
 
 
 def test_motion_capture_keeps_every_real_frame(mocap: Path) -> None:
-    clip = bvh.read(mocap / "bvh" / "cmu_mb" / "02_01.bvh")
+    clip = mocap_clip(mocap / "bvh" / "cmu_mb" / "02_01.bvh")
     parts, found = cleaning.clean(clip)
     assert found.t_poses == 1
     assert same(parts[0], cleaning.cut(clip, 1, clip.frames))
     for name in ("fair1_zup/dab", "kaykit_cc0/kaykit_Throw", "kaykit_cc0/kaykit_Jump_Full_Long", "cmu_max/131_01"):
-        clip = bvh.read(mocap / "bvh" / f"{name}.bvh")
+        clip = mocap_clip(mocap / "bvh" / f"{name}.bvh")
         parts, found = cleaning.clean(clip)
         assert found.left_out == found.teleports == found.glitches == 0
         assert same(parts[0], clip)
@@ -69,9 +69,9 @@ def test_motion_capture_keeps_every_real_frame(mocap: Path) -> None:
 @pytest.mark.slow
 def test_every_inserted_t_pose_of_the_cmu_files_is_found(mocap: Path) -> None:
     for path in sorted((mocap / "bvh" / "cmu_mb").glob("*.bvh"))[::4]:
-        assert 1 <= cleaning.clean(bvh.read(path))[1].t_poses <= 3, path.name
-    assert cleaning.clean(bvh.read(mocap / "bvh" / "cmu_mb" / "07_12.bvh"))[1].t_poses == 2
-    assert cleaning.clean(bvh.read(mocap / "bvh" / "cmu_daz" / "135_04.bvh"))[1].t_poses == 8
+        assert 1 <= cleaning.clean(mocap_clip(path))[1].t_poses <= 3, path.name
+    assert cleaning.clean(mocap_clip(mocap / "bvh" / "cmu_mb" / "07_12.bvh"))[1].t_poses == 2
+    assert cleaning.clean(mocap_clip(mocap / "bvh" / "cmu_daz" / "135_04.bvh"))[1].t_poses == 8
 
 
 def test_a_t_pose_and_a_glitch_frame_at_the_start_are_left_out() -> None:
