@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Creatures that walk, crawl, swim and fly by formulas, and how well each is learned: python -m benchmarks.creatures
+"""Synthetic creatures that walk, crawl, swim and fly, and how well each is learned: python -m benchmarks.creatures
 
-A creature is a tree of bones with what animals' rigs have: a root at the ground, controls beside the limbs, ears, zero-length
-and twist bones. Its actions are sums of sines, so that nothing here comes from anybody's motion. For every creature the
-effectors are proposed from the tree alone, a network is trained, and the errors on the held-out part are printed beside the
-plain answers, in per cent of the body's length.
+A creature is a tree of bones with everything that animal rigs have: a root on the ground, controls beside the limbs, ears,
+zero-length bones and twist bones. Its actions are sums of sines, so nothing here is taken from anybody's motion. For every
+creature the effectors are proposed from the tree alone, a network is trained, and its errors on the held-out part are
+printed beside those of simple baselines, in per cent of the body length.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ CLIPS = ("walk", "run", "look around", "stretch", "shake", "turn")
 
 @dataclass(frozen=True)
 class Creature:
-    """All bones of a rig, as an animator has them."""
+    """All bones of a rig, including those that only help the animator."""
 
     names: tuple[str, ...]
     parents: np.ndarray
     heads: np.ndarray
     """(N, 3) [m], Z up, facing -Y."""
     effectors: frozenset[str]
-    """What a person would pull."""
+    """The bones that a person would drag."""
     feet: frozenset[str]
 
 
 def grow(text: str, effectors: str, feet: str = "") -> Creature:
-    """A creature from lines "name x y z", indented below their parent; ``*`` in a name makes a left and a right bone of it."""
+    """A creature from lines "name x y z", indented below their parent; ``*`` in a name makes a left and a right bone."""
     names: list[str] = []
     parents: list[int] = []
     heads: list[list[float]] = []
@@ -210,7 +210,7 @@ CREATURES = {
 
 
 def rest(creature: Creature) -> np.ndarray:
-    """(N, 4, 4) rest matrices [m]: every bone points to its first child, a leaf goes on as its parent does."""
+    """(N, 4, 4) rest matrices [m]: every bone points to its first child, a leaf in the direction of its parent."""
     out = np.tile(np.eye(4), (len(creature.names), 1, 1))
     out[:, :3, 3] = creature.heads
     for j, parent in enumerate(creature.parents.tolist()):
@@ -224,9 +224,9 @@ def rest(creature: Creature) -> np.ndarray:
 
 def body_of(creature: Creature) -> Skeleton:
     """The bones that lead to the proposed effectors, as a Skeleton."""
-    ends = find_effectors(creature.names, creature.parents, creature.heads)
-    effectors = [e for e in ends.effectors if e != ends.body]
-    bones = controlled_bones(creature.parents, creature.heads, ends.body, effectors)
+    found = find_effectors(creature.names, creature.parents, creature.heads)
+    effectors = [e for e in found.effectors if e != found.body]
+    bones = controlled_bones(creature.parents, creature.heads, found.body, effectors)
     parents = [-1]
     for bone in bones[1:]:
         above = int(creature.parents[bone])
@@ -234,7 +234,7 @@ def body_of(creature: Creature) -> Skeleton:
             above = int(creature.parents[above])
         parents.append(bones.index(above))
     names = [creature.names[b] for b in bones]
-    feet = [creature.names[f] for f in ends.feet if f in effectors]
+    feet = [creature.names[f] for f in found.feet if f in effectors]
     return make(
         names,
         np.array(parents),
@@ -246,9 +246,9 @@ def body_of(creature: Creature) -> Skeleton:
 
 
 def action(rig: Skeleton, name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """One action: rot_local (F, J, 3) [rad] and the root's head (F, 3) [m]; a standing creature's lowest foot is on the floor.
+    """One action: rot_local (F, J, 3) [rad] and the root's head (F, 3) [m]; the lowest foot, if any, is on the floor.
 
-    Bones beside each other swing against each other, bones below each other follow one after the other, as in a gait.
+    Mirrored bones swing in opposite phase, and bones along a chain follow one after the other, as in a gait.
     """
     rng = np.random.default_rng([seed, *name.encode()])
     time = np.arange(round(SECONDS * FPS)) / FPS
@@ -281,7 +281,7 @@ def action(rig: Skeleton, name: str, seed: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def _twin(rig: Skeleton, j: int) -> int:
-    """The bone that mirrors ``j``, or ``j`` itself."""
+    """The bone that mirrors ``j``, or ``j`` itself if there is none."""
     heads = rig.rest_arm[:, :3, 3]
     away = np.linalg.norm(heads - heads[j] * [-1, 1, 1], axis=1)
     best = int(np.argmin(away))
@@ -299,7 +299,7 @@ def poses_of(creature: Creature, seed: int = 1) -> PoseSet:
 
 
 def trained(poses: PoseSet, seconds: float, folder: Path) -> list[str]:
-    """What the trainer printed for these poses."""
+    """The lines that the trainer prints for these poses."""
     data = folder / "creature.npz"
     pose_set.save(data, poses)
     root = Path(__file__).resolve().parent.parent
@@ -312,7 +312,7 @@ def trained(poses: PoseSet, seconds: float, folder: Path) -> list[str]:
 
 
 def shares(lines: Sequence[str]) -> dict[str, list[float]]:
-    """Row of the card -> effector error in per cent of the body, for the split that was trained on, then for whole clips."""
+    """Row of the card -> effector errors in per cent of the body: for held-out blocks, then for held-out clips."""
     out: dict[str, list[float]] = {}
     for line in lines:
         match = re.match(r"(\S.{33})((?:\s+\d+\.\d+){5})", line)
@@ -322,7 +322,7 @@ def shares(lines: Sequence[str]) -> dict[str, list[float]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table; 0 where every creature's network errs by 2 % of its body at most on the held-out part."""
+    """Print the table; returns 0 if the error of every network on the held-out part is at most 2 % of the body."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=30, help="CPU seconds of each training")
     parser.add_argument("--only", nargs="*", choices=list(CREATURES), default=list(CREATURES))

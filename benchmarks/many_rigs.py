@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One network, many rigs: python -m benchmarks.many_rigs [--seconds 60] [--json FILE]
 
-First question: trained on the motion of all human BVH files together, carried onto the reference rig, how does one network
-do on each family's held-out takes beside a network that learned from that family alone?
-Second: a network that learned on the reference rig (the box's own, unless told otherwise) is used on another body at once, and
-fine-tuned with a few of that body's own frames, alone or beside the general poses put on this body; beside it, networks that
-learn from nothing.
+First question: if one network is trained on the motion of all human BVH files, retargeted to the reference rig, how does it
+compare on each family's held-out takes with a network trained on that family alone?
+Second: how does a network trained on the reference rig (by default the shipped one) perform on another body, as it is and
+fine-tuned with a few of that body's own frames, alone or together with the general poses on this body? Networks trained
+from scratch are the comparison.
 Whole takes are held out. Needs the motion capture folder (NIK_MOCAP); every training gets the same CPU seconds.
 """
 
@@ -66,7 +66,7 @@ def read_family(folder: Path, own_lengths: bool) -> list[PoseSet]:
 
 
 def joined(pieces: Sequence[PoseSet]) -> PoseSet:
-    """One PoseSet of many, with the first one's skeleton."""
+    """One PoseSet from several, with the skeleton of the first."""
     first = pieces[0].skeleton
     return pose_set.make(
         first,
@@ -80,15 +80,16 @@ def joined(pieces: Sequence[PoseSet]) -> PoseSet:
 
 
 def take_of(name: str) -> str:
-    """What was performed, whatever file holds it: CMU's trial ("131_01" of "cmu_max/scaled_131_01_metres"), else the name."""
+    """The performance, whichever file holds it: CMU's trial ("131_01" of "cmu_max/scaled_131_01_metres"), else the name."""
     trial = re.search(r"\d+_\d+", name)
     return trial.group(0) if trial else name
 
 
 def whole_takes(poses: PoseSet, groups: np.ndarray, seed: int) -> np.ndarray:
-    """Parts (F) with whole takes held out of every group (C): a fifth for test, a tenth for validation, one each at least.
+    """Parts (F) with whole takes of every group (C) held out: a fifth for test, a tenth for validation, at least one each.
 
-    Takes of one name (pieces of one file) stay together; a group of one take trains only, one of two has no validation.
+    Takes of one name (pieces of one file) stay together; a group of one take is used for training only, a group of two
+    has no validation.
     """
     rng = np.random.default_rng(seed)
     part_of = np.full(len(poses.clip_names), TRAIN, np.int8)
@@ -103,7 +104,7 @@ def whole_takes(poses: PoseSet, groups: np.ndarray, seed: int) -> np.ndarray:
 
 
 def with_validation(parts: np.ndarray) -> np.ndarray:
-    """The same parts; where no take is left to validate on, the last tenth of the training frames does."""
+    """The same parts; without a take for validation, the last tenth of the training frames is used."""
     train = np.flatnonzero(parts == TRAIN)
     if np.any(parts == VALIDATION) or not len(train):
         return parts
@@ -137,7 +138,7 @@ def error(net: Network, poses: PoseSet, samples: context.Samples, rows: np.ndarr
 def families_together(
     mocap: Path, settings: settings.Training, only: Sequence[str], page: Path | None = None
 ) -> list[dict[str, object]]:
-    """One network for all families beside one for each, on whole takes held out."""
+    """Compare one network for all families with one for each, on held-out takes."""
     pieces: list[PoseSet] = []
     labels: list[str] = []
     for family in only:
@@ -147,7 +148,7 @@ def families_together(
     poses, groups = joined(pieces), np.array(labels)
     parts = whole_takes(poses, groups, settings.seed)
     print(
-        f"{poses.frames} frames of {len(pieces)} pieces at up to {FPS:g} a second, {np.sum(parts == TEST)} of them held out"
+        f"{poses.frames} frames of {len(pieces)} pieces at up to {FPS:g} fps, {np.sum(parts == TEST)} of them held out"
     )
     general, samples = fit(poses, parts, settings)
     general = replace(general, meta={"data": quality.describe_split(poses, parts, "clip")})
@@ -196,10 +197,10 @@ def families_together(
 
 
 def for_reference(targets: context.Targets, body: Skeleton, own: Skeleton) -> context.Targets:
-    """A body's targets as the reference rig would be asked for the same pose.
+    """The targets that ask the reference rig for the pose that ``targets`` ask of another body.
 
-    Hands and feet are measured from where their limb starts and scaled to the limb, the head from the Hips: a network that
-    knows one body then serves all, since its answer is rotations.
+    Hands and feet are measured from the start of their limb and scaled to the limb, the head from the Hips. A network that
+    knows one body can then be used for all, because its answer is rotations.
     """
     positions = targets.positions.copy()
     for e, (mine, theirs) in enumerate(zip(body.effectors, own.effectors, strict=True)):
@@ -207,7 +208,7 @@ def for_reference(targets: context.Targets, body: Skeleton, own: Skeleton) -> co
         for rig, end in ((body, mine), (own, theirs)):
             heads = (rig.rest_core[:, :3, 3] - rig.rest_core[0, :3, 3]) / rig.leg_length
             upper, lower, _ = limb(rig.parents, rig.rest_arm[:, :3, 3], end)
-            if abs(heads[end, 0]) < 0.05:  # the head: its neck alone says little
+            if abs(heads[end, 0]) < 0.05:  # the head: the neck alone is too short
                 upper, lower = 0, end
             starts.append(heads[upper])
             lengths.append(np.linalg.norm(heads[lower] - heads[upper]) + np.linalg.norm(heads[end] - heads[lower]))
@@ -219,7 +220,7 @@ def for_reference(targets: context.Targets, body: Skeleton, own: Skeleton) -> co
 def error_through_reference(
     net: Network, poses: PoseSet, samples: context.Samples, rows: np.ndarray
 ) -> tuple[float, float]:
-    """As :func:`error`, for a network that is asked as if the body were the reference rig."""
+    """Same as :func:`error`, with the targets converted to the reference rig."""
     body, found, refined = poses.skeleton, [], []
     for part in np.array_split(rows, max(1, len(rows) // batches.CHUNK)):
         targets, truth = batches.asked(net.layout, body, samples, part)
@@ -235,13 +236,15 @@ def error_through_reference(
 def another_body(
     mocap: Path, settings: settings.Training, body: str, init: Path, also: Path, turns: int = 2
 ) -> list[dict[str, object]]:
-    """A general network on a body it never saw: at once, and with 100 and 500 own frames, beside learning from nothing.
+    """A general network on an unknown body: as it is, and with 100 and 500 own frames, compared with training from scratch.
 
-    ``body`` is a family or a CMU subject such as cmu_mb/16; ``init`` and ``also`` are the general network and its poses, on the
-    reference rig. Whole takes are dealt to ``turns`` folds (at least two), each once the test part;
-    1 looks at the first alone. Every training gets the same CPU seconds.
+    ``body`` is a family or a CMU subject such as cmu_mb/16; ``init`` and ``also`` are the general network and its poses, on
+    the reference rig. Whole takes are divided into ``turns`` folds (at least two), each once the test part; 1 uses only the
+    first. Every training gets the same CPU seconds.
     """
-    settings = replace(settings, patience=settings.epochs)  # few frames make short epochs: time ends it, not patience
+    settings = replace(
+        settings, patience=settings.epochs
+    )  # few frames make short epochs, so the time limit ends training, not patience
     family, _, subject = body.partition("/")
     pieces = [p for p in read_family(mocap / "bvh" / family, own_lengths=True) if f"/{subject}" in p.clip_names[0]]
     alike = pieces[0].skeleton
@@ -265,10 +268,10 @@ def another_body(
         standardised = adapted(general, alike, samples_both, foreign, settings)
         found: dict[str, tuple[float, float]] = {
             "0 own, as it is": error(general, own, samples, test),
-            "0 own, asked as the reference": error_through_reference(
+            "0 own, converted to the reference": error_through_reference(
                 replace(general, skeleton=network.load(init).skeleton), own, samples, test
             ),
-            "0 own, inputs standardised anew": error(standardised, own, samples, test),
+            "0 own, inputs standardised again": error(standardised, own, samples, test),
         }
         for count in (100, 500):
             few = np.full(own.frames, UNUSED, np.int8)
@@ -277,7 +280,7 @@ def another_body(
             few[picked[5::10]] = VALIDATION
             with_others = np.concatenate([few, np.full(others.frames, TRAIN, np.int8)])
             label = f"{len(picked)} own"
-            found[f"{label}, from nothing"] = error(fit(own, few, settings)[0], own, samples, test)
+            found[f"{label}, from scratch"] = error(fit(own, few, settings)[0], own, samples, test)
             if count == 100:
                 found[f"{label}, --init"] = error(fit(own, few, settings, general)[0], own, samples, test)
                 tuned = fit(both, with_others, settings, general, own.frames)[0]
@@ -292,7 +295,7 @@ def another_body(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print both tables; 2 where there is no motion capture."""
+    """Print both tables; returns 2 without motion capture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     here = Path(__file__).resolve().parent.parent
     parser.add_argument(
@@ -302,15 +305,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--families", nargs="+", default=FAMILIES)
     parser.add_argument(
-        "--body", nargs="*", default=["cmu_daz", "kaykit_cc0"], help="families or CMU subjects (cmu_mb/16) never seen"
+        "--body",
+        nargs="*",
+        default=["cmu_daz", "kaykit_cc0"],
+        help="families or CMU subjects (cmu_mb/16) that the network does not know",
     )
-    box = here / "training_data"
-    parser.add_argument("--init", type=Path, default=box / "weights" / "best.npy", help="the general network")
-    parser.add_argument("--also", type=Path, default=box / "training_data.npz", help="the general poses")
-    parser.add_argument("--folds", type=int, default=2, help="of a body's takes, for the second question")
-    parser.add_argument("--report", type=Path, help="write the first question's page there")
-    parser.add_argument("--skip-families", action="store_true", help="only the second question")
-    parser.add_argument("--json", type=Path, help="write the figures there")
+    shipped = here / "training_data"
+    parser.add_argument("--init", type=Path, default=shipped / "weights" / "best.npy", help="the general network")
+    parser.add_argument("--also", type=Path, default=shipped / "training_data.npz", help="the general poses")
+    parser.add_argument("--folds", type=int, default=2, help="folds of a body's takes, for the second question")
+    parser.add_argument("--report", type=Path, help="write the page of the first question to this file")
+    parser.add_argument("--skip-families", action="store_true", help="answer only the second question")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args(argv)
     if not options.mocap.is_dir():
         print(f"expected motion capture in {options.mocap}; set NIK_MOCAP or --mocap")

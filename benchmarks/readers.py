@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How fast, how frugal and how stubborn reading is: ``python -m benchmarks.readers [FOLDER of motion capture]``.
+"""Speed, memory and robustness of the readers: ``python -m benchmarks.readers [FOLDER of motion capture]``.
 
-Speed and memory of one core over the folder's BVH files and a large one; memory of a run over 1,000 files (Linux); such a
-run killed again and again and taken up; what a low-pass does to foot strikes. Without a folder the large file alone is used.
+Speed and memory on one core for the BVH files in the folder and a large one; memory of an import of 1,000 files (Linux);
+the same import killed and resumed many times; the effect of a low-pass on foot strikes. Without a folder only the large
+file is used.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ COMMAND = [sys.executable, "-m", "neural_network", "import"]
 
 
 def large_file(path: Path, megabytes: float) -> None:
-    """A take of the odd files' figure, long enough for ``megabytes``, with numbers as exporters print them."""
+    """Write a take of the figure in the odd files that is ``megabytes`` large, with numbers as exporters print them."""
     head = (ODD / "01_mixed_rotation_orders.bvh").read_text().split("MOTION")[0]
     rng = np.random.default_rng(0)
     count = int(megabytes * 1e6 / (48 * 9.5))
@@ -40,7 +41,7 @@ def large_file(path: Path, megabytes: float) -> None:
 
 
 def speed(files: list[Path]) -> None:
-    """MB a second of CPU time, best of three."""
+    """Print the speed [MB per second of CPU time], best of three."""
     from neural_network.formats import bvh
 
     size = sum(path.stat().st_size for path in files)
@@ -54,7 +55,7 @@ def speed(files: list[Path]) -> None:
 
 
 def memory(path: Path) -> None:
-    """Peak memory over the size of a file."""
+    """Print the peak memory relative to the size of a file."""
     from neural_network.formats import bvh
 
     tracemalloc.start()
@@ -67,7 +68,7 @@ def memory(path: Path) -> None:
 
 
 def small_files(folder: Path, count: int) -> None:
-    """``count`` walks of two seconds, each its own, as our writer writes them."""
+    """Write ``count`` different walks of two seconds."""
     from dataclasses import replace
 
     from neural_network.formats import bvh
@@ -83,19 +84,19 @@ def small_files(folder: Path, count: int) -> None:
 
 
 def peak(process: int) -> float:
-    """The most memory [MB] that a process has had so far."""
+    """Peak memory [MB] of a process so far."""
     with open(f"/proc/{process}/status", encoding="ascii") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
 
 
 def readers_of(process: int) -> list[int]:
-    """The processes below another."""
+    """The child processes of a process."""
     with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as children:
         return [int(child) for child in children.read().split()]
 
 
 def thousand(work: Path) -> None:
-    """Peak memory of an import of 1,000 files after 100, 500 and 1,000 of them, with one reader and with two."""
+    """Print the peak memory of an import of 1,000 files after 100, 500 and 1,000 of them, with one reader and with two."""
     folder = work / "many"
     folder.mkdir()
     small_files(folder, 1000)
@@ -120,7 +121,7 @@ def thousand(work: Path) -> None:
 
 
 def killed(work: Path, kills: int = 20) -> None:
-    """An import of 1,000 files killed again and again, every other time with its readers, compared with one left alone."""
+    """Kill an import of 1,000 files many times, every other time with its readers; compare with an uninterrupted one."""
     rng, output = np.random.default_rng(0), work / "killed" / "k.npz"
     command = [*COMMAND, str(work / "many"), "--jobs", "2", "-o", str(output)]
     env = {**os.environ, **ONE_THREAD, "PYTHONUNBUFFERED": "1"}
@@ -136,14 +137,18 @@ def killed(work: Path, kills: int = 20) -> None:
                 time.sleep(float(rng.uniform(0, 0.3)))
                 os.killpg(process.pid, signal.SIGKILL) if turn % 2 else process.kill()
     done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=True)
-    again = next((line.strip() for line in done.stdout.splitlines() if "earlier run" in line), "all read anew")
+    again = next(
+        (line.strip() for line in done.stdout.splitlines() if "earlier run" in line), "everything was read again"
+    )
     same = output.read_bytes() == (work / "1.npz").read_bytes()
     left = sorted(path.name for path in output.parent.iterdir())
-    print(f"  killed {kills} times; last run: {again}; same bytes as a run left alone: {same}; beside it: {left}")
+    print(
+        f"  killed {kills} times; last run: {again}; same bytes as an uninterrupted run: {same}; files beside it: {left}"
+    )
 
 
 def strikes(files: list[Path]) -> None:
-    """What a low-pass changes about foot contacts: their share, their moment, and the toes' sharpest stop."""
+    """Print what a low-pass changes about foot contacts: their share, their time, and the sharpest stops of the toes."""
     from neural_network.core import forward_kinematics
     from neural_network.formats import importing
     from neural_network.ik import context
@@ -189,7 +194,7 @@ def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, default=os.environ.get("NIK_MOCAP"), help="motion capture")
-    parser.add_argument("--quick", action="store_true", help="leave out the thousand files")
+    parser.add_argument("--quick", action="store_true", help="skip the import of 1,000 files")
     args = parser.parse_args()
     print(json.dumps({"python": sys.version.split()[0], "numpy": np.__version__, "cpus": os.cpu_count()}))
     with tempfile.TemporaryDirectory() as name:
@@ -206,7 +211,7 @@ def main() -> int:
         if not args.quick:
             print("a thousand files")
             thousand(work)
-            print("killed and taken up again")
+            print("killed and resumed")
             killed(work)
         walks = [path for path in files if path.stem in ("02_01", "35_01", "35_17", "16_15", "49_02", "05_10")]
         if walks:

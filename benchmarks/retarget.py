@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One walk and one pick-up on twelve rigs of different families and proportions: python -m benchmarks.retarget [--pictures DIR]
+"""One walk and one pick-up on fifteen rigs of different families and proportions: python -m benchmarks.retarget [--pictures DIR]
 
-Prints for every rig the deepest penetration of the floor, skate beside the source's, knees and elbows bent the wrong way,
-and the twist of wrists; ends with 1 where a rig misses a limit. Needs the motion capture folder (NIK_MOCAP).
+Prints for every rig the deepest penetration of the floor, its skate and the source's, knees and elbows bent the wrong way,
+and the twist of the wrists. The exit code is 1 if a rig exceeds a limit. Needs the motion capture folder (NIK_MOCAP).
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from neural_network.motion.clip import Clip
 from neural_network.rigs import foot_placement, retarget, rig_body, t_pose
 from neural_network.rigs.bone_tree import ancestors
 
-from .rigs import Rig, a_pose, all_rigs, proportioned, skeleton, true_bones, turned
+from .rigs import FamilyRig, a_pose, all_rigs, proportioned, skeleton, true_bones, turned
 
 PENETRATION = 0.010  # [m]
 SKATE = 1.1  # times the source's
-WRONG_WAY = np.radians(5)  # a knee or elbow may overstretch this far before it counts as bent the wrong way
-WRIST = np.radians(100)  # twist of a hand against its forearm beyond which the skin wraps
+WRONG_WAY = np.radians(5)  # overstretch of a knee or elbow from which on it counts as bent the wrong way
+WRIST = np.radians(100)  # twist of a hand relative to its forearm beyond which the skin collapses
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What one retargeted take shows; lengths in metres of the rig, speeds scaled to a leg of 0.945 m."""
+    """Measurements of one retargeted take; lengths in metres of the rig, speeds scaled to a leg of 0.945 m."""
 
     penetration: float
     skate: float
@@ -47,9 +47,9 @@ class Figures:
 
 
 def targets() -> dict[str, tuple[Skeleton, dict[str, int]]]:
-    """Twelve families, each in other proportions, some in an A-pose, some facing elsewhere."""
+    """Rigs of many families, each with other proportions, some in A-pose, some facing another way."""
     rigs = all_rigs()
-    chosen: dict[str, Rig] = {
+    chosen: dict[str, FamilyRig] = {
         "mixamo": rigs["mixamo"],
         "rigify metarig, A-pose": a_pose(proportioned(rigs["rigify metarig"], legs=1.06), 40),
         "vroid, long legs": proportioned(rigs["vroid"], legs=1.15, trunk=0.92, arms=0.95),
@@ -72,12 +72,12 @@ def targets() -> dict[str, tuple[Skeleton, dict[str, int]]]:
 
 
 def without_first(clip: Clip) -> Clip:
-    """The take without its first frame, where many files keep a T-pose that belongs to no motion."""
+    """The take without its first frame, in which many files have a T-pose that is not part of the motion."""
     return replace(clip, rotations=clip.rotations[1:], root_pos=clip.root_pos[1:])
 
 
 def measure(clip: Clip, target: Skeleton, bones: dict[str, int]) -> Figures:
-    """Retarget one clip and look at what came out."""
+    """Retarget one clip and measure the result."""
     source, motion = rig_body.clip_motion(clip, rig_body.clip_roles(clip))
     rot, root_pos = retarget.retarget(clip, target, bones)
     matrices = armature_matrices(target, rot, root_pos)
@@ -101,19 +101,19 @@ def skeleton_floor(body: rig_body.RigBody) -> dict[str, float]:
 
 
 def lowest(body: rig_body.RigBody, motion: rig_body.RigMotion, rest: dict[str, float]) -> float:
-    """The lowest that an ankle or toe comes [m], measured from its own rest height above z = 0."""
+    """Lowest position [m] of an ankle or toe, relative to its own rest height above z = 0."""
     return min(float((motion.heads[:, body.bones[r], 2] - height).min()) for r, height in rest.items())
 
 
 def lowest_hand(body: rig_body.RigBody, motion: rig_body.RigMotion) -> float:
-    """The lowest that a hand or a bone on it comes [m]."""
+    """Lowest position [m] of a hand or a bone below it."""
     hands = [body.bones[r] for r in ("LeftHand", "RightHand") if r in body.bones]
     bones = [j for j in range(len(body.parents)) if j in hands or set(hands) & set(ancestors(body.parents, j))]
     return float(motion.heads[:, bones, 2].min()) if bones else 0.0
 
 
 def skate(body: rig_body.RigBody, motion: rig_body.RigMotion) -> float:
-    """Mean speed [m/s, scaled] along the floor of the toes while their foot is grounded."""
+    """Mean speed [m/s, scaled] of the toes along the floor while their foot is grounded."""
     scale = rig_body.leg_length(body) / GROUND.reference_leg
     speeds = []
     for side in ("Left", "Right"):
@@ -125,9 +125,9 @@ def skate(body: rig_body.RigBody, motion: rig_body.RigMotion) -> float:
 
 
 def wrong_way(body: rig_body.RigBody, motion: rig_body.RigMotion, parts: Sequence[str]) -> float:
-    """Share of frames in which a knee or an elbow is bent against its hinge by more than WRONG_WAY."""
+    """Share of frames in which a knee or an elbow is bent the wrong way by more than WRONG_WAY."""
     bad = []
-    at_t = t_pose.rest_to_t_pose(body)
+    in_t_pose = t_pose.rest_to_t_pose(body)
     for side, sign in (("Left", 1.0), ("Right", -1.0)):
         if not all(side + p in body.bones for p in parts):
             continue
@@ -135,14 +135,14 @@ def wrong_way(body: rig_body.RigBody, motion: rig_body.RigMotion, parts: Sequenc
         a = motion.heads[:, middle] - motion.heads[:, upper]
         b = motion.heads[:, end] - motion.heads[:, middle]
         hinge = np.array([1.0, 0, 0]) if parts[0] == "Thigh" else np.array([0, 0, -sign])
-        hinge = motion.turned[:, upper] @ at_t[side + parts[0]].T @ hinge
+        hinge = motion.turned[:, upper] @ in_t_pose[side + parts[0]].T @ hinge
         sine = np.sum(np.cross(a, b) * hinge, axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
         bad.append(sine < -np.sin(WRONG_WAY))
     return float(np.mean(bad)) if bad else 0.0
 
 
 def wrists(target: Skeleton, bones: dict[str, int], matrices: np.ndarray) -> float:
-    """Largest twist [rad] of a hand against its forearm, since rest."""
+    """Largest twist [rad] of a hand relative to its forearm, since rest."""
     worst = 0.0
     for side in ("Left", "Right"):
         if side + "Hand" not in bones:
@@ -157,7 +157,7 @@ def wrists(target: Skeleton, bones: dict[str, int], matrices: np.ndarray) -> flo
 
 
 def draw(path: Path, clip: Clip, target: Skeleton, bones: dict[str, int], shown: int = 8) -> None:
-    """Write a picture of the source above the target, from the front and from the left, feet on a line."""
+    """Write a picture of the source above the target, from the front and from the left, with the feet on a line."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -171,7 +171,7 @@ def draw(path: Path, clip: Clip, target: Skeleton, bones: dict[str, int], shown:
     for r, (heads, parents, roles) in enumerate(rows):
         size = np.ptp(heads[0, :, 2])
         floor = min(np.percentile(heads[:, roles[s + "Foot"], 2], 2) for s in ("Left", "Right"))
-        # the view turns with the body: across is the line of the hips
+        # the view turns with the body, by the line of the hips
         side = {j: "r" for role, j in roles.items() if role.startswith("Left")}
         side.update({j: "b" for role, j in roles.items() if role.startswith("Right")})
         for c, f in enumerate(frames):
@@ -193,7 +193,7 @@ def draw(path: Path, clip: Clip, target: Skeleton, bones: dict[str, int], shown:
 
 
 def _shown(motion: rig_body.RigMotion, bones: Mapping[str, int], count: int) -> np.ndarray:
-    """Frames for a picture: half of them over the whole take, half in the second about the lowest that a hand comes."""
+    """Frames for a picture: half over the whole take, half in the second around the lowest position of a hand."""
     last = len(motion.heads) - 1
     hands = [motion.heads[:, bones[s + "Hand"], 2] for s in ("Left", "Right") if s + "Hand" in bones]
     low = int(np.argmin(np.min(hands, axis=0))) if hands else last // 2
@@ -202,7 +202,7 @@ def _shown(motion: rig_body.RigMotion, bones: Mapping[str, int], count: int) -> 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table; 0 where every rig keeps every limit."""
+    """Print the table; returns 0 if every rig keeps every limit."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     here = Path(__file__).resolve().parent.parent
     parser.add_argument(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How well roles are found in the motion capture files, against their truth table: python -m benchmarks.roles
+"""How well roles are found in motion capture files, compared with their true roles: python -m benchmarks.roles
 
-Three runs: with the files' own names, with names that say nothing (structure alone), and with left and right exchanged in
-all names. BVH and ASF/AMC files are read here; GLB and FBX need Blender. Ends with 1 below 99, 95 and 99 %.
+Three runs: with the files' own names, with random names (structure alone), and with left and right swapped in all names.
+BVH and ASF/AMC files are read here; GLB and FBX need Blender. The exit code is 1 below 99, 95 and 99 %.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ LEAST = {"true": 0.99, "random": 0.95, "swapped": 0.99}
 
 
 @dataclass(frozen=True)
-class Row:
-    """What one family of files gave."""
+class FamilyResult:
+    """The result for one family of files."""
 
     family: str
     files: int
-    understood: int
+    recognised: int
     reported: int
     right: int
     count: int
     mistakes: tuple[str, ...]
 
 
-def score_truth(mocap: Path, names: str, files_each: int | None = None) -> list[Row]:
-    """A row for each humanoid family of the truth table, with names 'true', 'random' or 'swapped'."""
+def score_truth(mocap: Path, names: str, files_each: int | None = None) -> list[FamilyResult]:
+    """The result for each humanoid family with known roles, with names 'true', 'random' or 'swapped'."""
     table = json.loads((mocap / "roles_truth.json").read_text(encoding="utf-8"))
     rows = []
     for entry in table["skeletons"]:
@@ -53,7 +53,7 @@ def score_truth(mocap: Path, names: str, files_each: int | None = None) -> list[
         mistakes = [m for clip, roles in zip(clips, found, strict=True) for m in _mistakes(entry["roles"], clip, roles)]
         count = len(entry["roles"]) * len(clips)
         rows.append(
-            Row(
+            FamilyResult(
                 entry["family"],
                 len(clips),
                 sum(r.humanoid for r in found),
@@ -66,8 +66,8 @@ def score_truth(mocap: Path, names: str, files_each: int | None = None) -> list[
     return rows
 
 
-def right_roles(rows: Sequence[Row]) -> float:
-    """Share of roles that are right, over all files."""
+def right_roles(rows: Sequence[FamilyResult]) -> float:
+    """Share of correct roles over all files."""
     return sum(r.right for r in rows) / max(sum(r.count for r in rows), 1)
 
 
@@ -129,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--mocap", type=Path, default=Path(os.environ.get("NIK_MOCAP", here.parent / "shared" / "mocap"))
     )
-    parser.add_argument("--files-each", type=int, help="read only so many files of each family")
+    parser.add_argument("--files-each", type=int, help="maximum number of files of each family")
     parser.add_argument("--mistakes", action="store_true", help="list every wrong role")
     options = parser.parse_args(argv)
     if not (options.mocap / "roles_truth.json").is_file():
@@ -141,16 +141,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"names: {names}")
         for row in rows:
             print(
-                f"  {row.family[:44]:46s}{row.understood:3d} of {row.files:3d} files, {row.right:5d} of {row.count:5d} roles"
+                f"  {row.family[:44]:46s}{row.recognised:3d} of {row.files:3d} files, {row.right:5d} of {row.count:5d} roles"
             )
             if options.mistakes:
                 print("".join(f"      {m}\n" for m in row.mistakes), end="")
-        files, understood = sum(r.files for r in rows), sum(r.understood for r in rows)
+        files, recognised = sum(r.files for r in rows), sum(r.recognised for r in rows)
         share = right_roles(rows)
-        print(f"  all: {understood} of {files} files understood, {share:.2%} of roles right (asked: {least:.0%})")
+        print(f"  all: {recognised} of {files} files recognised, {share:.2%} of roles correct (required: {least:.0%})")
         if names == "swapped":
-            print(f"  exchange of left and right reported for {sum(r.reported for r in rows)} of {files} files")
-        failed |= share < least or understood < files
+            print(f"  swapped left and right reported for {sum(r.reported for r in rows)} of {files} files")
+        failed |= share < least or recognised < files
     return 1 if failed else 0
 
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import mocap_clip
 
 from benchmarks.retarget import SKATE, measure, without_first
-from benchmarks.rigs import Rig, a_pose, all_rigs, heaped, proportioned, skeleton, true_bones, turned, walk
+from benchmarks.rigs import FamilyRig, a_pose, all_rigs, heaped, proportioned, skeleton, true_bones, turned, walk
 from neural_network.core.forward_kinematics import armature_matrices
 from neural_network.core.reference_rig import reference
 from neural_network.core.rotations import (
@@ -130,8 +130,8 @@ def _matrices(clip: Clip) -> np.ndarray:
         ("second life bento", lambda r: turned(r, 180, unit=3.0)),
     ],
 )
-def test_targets_in_other_rests_point_their_arms_alike(family: str, change: Callable[[Rig], Rig]) -> None:
-    target_rig: Rig = change(RIGS[family])
+def test_targets_in_other_rests_point_their_arms_alike(family: str, change: Callable[[FamilyRig], FamilyRig]) -> None:
+    target_rig: FamilyRig = change(RIGS[family])
     target, bones = skeleton(target_rig), true_bones(target_rig)
     clip = walk(RIGS["mixamo"])
     rot, root_pos = retarget.retarget(clip, target, bones)

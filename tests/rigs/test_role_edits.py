@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import slow_except
 
-from benchmarks.rigs import Rig, a_pose, all_rigs, turned
+from benchmarks.rigs import FamilyRig, a_pose, all_rigs, turned
 from neural_network.rigs.role_edits import mirror, other_side, part_of, problems, reasons, side_of, swap_sides
 from neural_network.rigs.roles import ROLE_NAMES, find_roles, named_roles
 
@@ -15,11 +15,11 @@ RIGS = all_rigs()
 STAR = np.array([-1, 0, 0])
 
 
-def truth(rig: Rig) -> dict[str, str]:
+def truth(rig: FamilyRig) -> dict[str, str]:
     return {role: names[0] for role, names in rig.roles.items() if names[0] is not None}
 
 
-def tails(rig: Rig) -> np.ndarray:
+def tails(rig: FamilyRig) -> np.ndarray:
     """Where every bone ends: at its first child, or a little further on."""
     out = rig.heads.copy()
     for j in range(len(rig.names)):

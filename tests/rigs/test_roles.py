@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import slow_except
 
-from benchmarks.rigs import Rig, a_pose, all_rigs, build, heaped, proportioned, turned, walk
+from benchmarks.rigs import FamilyRig, a_pose, all_rigs, build, heaped, proportioned, turned, walk
 from benchmarks.roles import right_roles, score_truth, swapped_names
 from neural_network.rigs.creatures import find_effectors
 from neural_network.rigs.rig_body import clip_evidence
@@ -21,13 +21,13 @@ from neural_network.rigs.roles import ROLE_NAMES, Roles, find_roles, load_roles,
 RIGS = all_rigs()
 
 
-def wrong(rig: Rig, roles: Roles) -> list[tuple[str, str | None]]:
+def wrong(rig: FamilyRig, roles: Roles) -> list[tuple[str, str | None]]:
     """Roles that went to another bone than they may."""
     found = {r: None if j is None else rig.names[j] for r, j in roles.bones.items()}
     return [(r, found[r]) for r, accepted in rig.roles.items() if found[r] not in accepted]
 
 
-def meaningless(rig: Rig) -> list[str]:
+def meaningless(rig: FamilyRig) -> list[str]:
     return [f"q{chr(97 + j % 26)}{chr(97 + j // 26)}zz" for j in range(len(rig.names))]
 
 
@@ -276,7 +276,7 @@ def test_mirroring_twice_gives_the_same_roles() -> None:
 def test_motion_capture_files_are_understood(mocap: Path, names: str, least: float) -> None:
     table = score_truth(mocap, names, files_each=2)
     assert table
-    assert all(row.understood == row.files for row in table)
+    assert all(row.recognised == row.files for row in table)
     assert sum(row.right for row in table) >= least * sum(row.count for row in table)
     assert right_roles(table) >= least
     if names == "swapped":
