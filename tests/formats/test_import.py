@@ -22,6 +22,7 @@ from neural_network.core import forward_kinematics
 from neural_network.core.reference_rig import reference
 from neural_network.formats import asf_amc, bvh, importing
 from neural_network.formats.importing import FileReport, ImportOptions, ImportProgress, WrittenFile, conversion
+from neural_network.ik import arguments, batches, losses, trainer
 from neural_network.motion import pose_set
 from neural_network.motion.clip import body_height, figures, global_pose
 from neural_network.rigs import rig_body
@@ -304,6 +305,19 @@ def test_the_joint_limits_of_the_reference_rig_come_with_the_data(tmp_path: Path
     assert got is not None
     assert np.isfinite(wanted).any()
     np.testing.assert_array_equal(got, wanted)
+
+
+def test_training_mines_the_joint_limits_of_a_rig_that_was_imported_without_any(tmp_path: Path) -> None:
+    _, written = imported([ODD / "01_mixed_rotation_orders.bvh"], tmp_path / "own.npz")
+    assert pose_set.load(written[0].path).skeleton.limits is None
+    args = arguments.parse(["--data", written[0].path], tmp_path / "own.npz", tmp_path / "best.npy")
+    job = trainer.load(args, *[lambda *_, **__: None] * 3)
+    rig = job.poses.skeleton
+    assert rig.limits is not None
+    assert np.isnan(rig.limits[0]).all()  # the root may turn freely
+    assert np.isfinite(rig.limits[1:]).all()
+    assert losses.joint_limits(rig, batches.components(job.samples.rot))[0] < 1e-6  # the poses seen are allowed
+    assert losses.joint_limits(rig, batches.components(np.full_like(job.samples.rot, 1.5)))[0] > 0.01  # others are not
 
 
 @pytest.mark.slow
