@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Neural IK: full-body inverse kinematics that moves like the character it was learned from. NumPy only, no bpy, no print.
 
-What games and scripts need stands here: ``from neural_network import Solver, Goals``. The names are loaded on first use, so
-that importing one room of the package does not import the others.
+The public names, for games and scripts: ``from neural_network import Goals, Solver``.
+
+- :class:`Solver`: trained weights, ready to solve; :class:`Session`: the same for one character under continuous control.
+- :class:`Goals`: where the effectors should be; :class:`Solution`: the pose found.
+- :class:`Skeleton`: a rig; :class:`PoseSet`: poses of a rig, as training data.
+
+Each is imported on first use, so that importing one room of the package does not import the others.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Goals", "PoseSet", "Session", "Skeleton", "Solution", "Solver"]
 
-_ROOMS = {
+_MODULES = {
     "Goals": "ik.goals",
     "PoseSet": "motion.pose_set",
     "Session": "ik.solver",
@@ -28,14 +33,16 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
-    """A name of the public face, imported from the room that has it; AttributeError for any other."""
+    """Import a public name from its module; AttributeError for any other name."""
     from importlib import import_module
 
-    if name not in _ROOMS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it offers {', '.join(__all__)}")
-    return getattr(import_module(f".{_ROOMS[name]}", __name__), name)
+    if name not in _MODULES:
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}; the public names are {', '.join(__all__)}"
+        )
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)
 
 
 def __dir__() -> list[str]:
-    """The names of the public face beside the module's own."""
+    """The public names and the module's own."""
     return sorted({*globals(), *__all__})

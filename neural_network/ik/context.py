@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the network sees and says: targets, root, ground, phase and task -> inputs; outputs -> pose.
+"""Inputs and outputs of the network: targets, root, ground, phase and task become inputs; outputs become a pose.
 
-Everything lives in the *root frame*: origin at the Hips' head, heading removed, Z up, lengths divided by the leg length.
-Training and solving call the very same :func:`features` and :func:`decode`; :func:`prepare` only lays a PoseSet out for
-them, and :func:`targets_of` says which targets a pose would have been asked for.
+Everything is in the *root frame*: origin at the Hips' head, heading removed, Z up, lengths divided by the leg length.
+Training and solving call the same :func:`features` and :func:`decode`; :func:`prepare` converts a PoseSet for them, and
+:func:`targets_of` gives the targets that a pose meets. F frames of a PoseSet, N poses of a batch, J bones, E effectors.
 """
 
 from __future__ import annotations
@@ -19,24 +19,26 @@ from ..core.tree import limb
 from ..motion.pose_set import PoseSet
 from ..motion.tasks import task_value
 
-HEADING_WEAK = 0.2  # under this projected length of the left axis the heading is kept from the frame before
+SHORTEST_HEADING = (
+    0.2  # length of the left axis projected on the ground; if shorter, the heading of the frame before is kept
+)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which inputs and outputs a network has; best.npy names the one it uses."""
+    """Which inputs and outputs a network has; best.npy stores the name of its layout."""
 
     name: str
     orientations: bool = True
     """The targets' orientations are inputs."""
     mask: bool = False
-    """Two 0/1 inputs for each effector: position given, orientation given; what is not given reads 0."""
+    """Two 0/1 inputs for each effector: position given, orientation given. Inputs that are not given are 0."""
     free_root: bool = False
-    """The Hips given are a hint: the network says where they are (3 more outputs) and how they are turned."""
+    """The given Hips are only a starting point: the network outputs their position (3 more outputs) and rotation."""
     hips_frame: bool = True
-    """Targets are seen from the Hips' own axes instead of the upright root frame: a body upside down is then nothing new."""
+    """Targets are in the Hips' own axes instead of the upright root frame, so that a body upside down is not a new situation."""
     lengths: bool = False
-    """The body's own limb lengths are inputs, two an effector, so that one network serves many proportions."""
+    """The limbs' lengths are inputs, two for each effector, so that one network serves many proportions."""
 
     def input_count(self, skeleton: Skeleton) -> int:
         """Number of inputs for a rig."""
@@ -44,6 +46,7 @@ class Layout:
         return sum(self._sizes(effectors, feet).values())
 
     def _sizes(self, effectors: int, feet: int) -> dict[str, int]:
+        """Numbers of inputs by what they hold, in their order."""
         return {
             "targets": (6 if self.orientations else 3) * effectors,
             "root": 6,
@@ -55,7 +58,7 @@ class Layout:
         }
 
     def output_count(self, skeleton: Skeleton) -> int:
-        """Number of outputs for a rig: an axis-angle a bone, the Hips' first."""
+        """Number of outputs for a rig: an axis-angle for each bone, the Hips' first, and a shift if the root is free."""
         return 3 * skeleton.count + (3 if self.free_root else 0)
 
     def columns(self, skeleton: Skeleton) -> dict[str, np.ndarray]:
@@ -84,12 +87,12 @@ LAYOUTS = {
 
 @dataclass(frozen=True)
 class Samples:
-    """A PoseSet as the core sees it: core rotations, the root's heading removed, lengths in leg lengths."""
+    """A PoseSet prepared for training: core rotations, the root's heading removed, contacts found."""
 
     rot: np.ndarray
-    """(F, J, 3) core rotations [rad]; the root's row is its rotation without heading."""
+    """(F, J, 3) core rotations [rad]; the root's is without heading."""
     low: np.ndarray
-    """(F) height of the lowest foot above the ground [leg lengths]; says how high the Hips stand."""
+    """(F) height of the lowest foot above the ground [leg lengths], from which follows the height of the Hips."""
     grounded: np.ndarray
     """(F, feet) 0/1."""
     desired: np.ndarray
@@ -108,7 +111,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Targets:
-    """What a solve is asked for, in the root frame; components first, poses on the last axis."""
+    """Targets of a batch in the root frame; components first, poses on the last axis."""
 
     positions: np.ndarray
     """(3, E, N) head of each effector [leg lengths]."""
@@ -117,11 +120,11 @@ class Targets:
     root: np.ndarray
     """(3, 3, N) rotation of the Hips from the T-posed rest, heading removed."""
     heights: np.ndarray
-    """(feet, N) height of each foot above the ground [leg lengths], above its own rest height."""
+    """(feet, N) height of each foot above the ground, less its height at rest [leg lengths]."""
     grounded: np.ndarray
-    """(feet, N) 0/1."""
+    """(feet, N) 0/1 foot on the ground."""
     desired: np.ndarray
-    """(feet, N) 0/1."""
+    """(feet, N) 0/1 the same, 0.1 s later."""
     phase: np.ndarray
     """(N) 0 to 1."""
     task: np.ndarray
@@ -135,15 +138,15 @@ class Targets:
 
 
 def headings(root: np.ndarray, starts: np.ndarray | None = None) -> np.ndarray:
-    """Heading (F) [rad] of root rotations (F, 3, 3) [core axes], frame after frame.
+    """Heading (F) [rad] of root rotations (F, 3, 3) [core axes], in the order of the frames.
 
-    It is the direction of the rest-left axis carried by the root and projected on the ground; where the projection is
-    shorter than 0.2 the heading of the frame before is kept. A frame in ``starts`` (and the first) has none before it
-    and falls back to the twist about up.
+    The heading is the direction of the root's left axis projected on the ground. Where that projection is shorter than
+    SHORTEST_HEADING, the heading of the frame before is kept; the first frame and those in ``starts``, which have none before
+    them, use the root's twist about up.
     """
     left = root[:, :2, 0]
     out = np.arctan2(left[:, 1], left[:, 0])
-    weak = np.linalg.norm(left, axis=1) < HEADING_WEAK
+    weak = np.linalg.norm(left, axis=1) < SHORTEST_HEADING
     if not np.any(weak):
         return out
     first = np.zeros(len(out), bool)
@@ -157,7 +160,12 @@ def headings(root: np.ndarray, starts: np.ndarray | None = None) -> np.ndarray:
 
 
 def prepare(poses: PoseSet, older_ground: bool = False) -> Samples:
-    """Lay a PoseSet out for training and testing; ``older_ground`` takes the older contact rule (foot head under 0.1 m)."""
+    """Convert a PoseSet for training and testing.
+
+    Contacts are found by height and speed (see :mod:`..core.contacts`), with ``older_ground`` by the height of the foot's head
+    alone. A clip's own ground, where the PoseSet has one, is used; otherwise it is estimated from the feet. Without feet the
+    ground is at 0.
+    """
     rig = poses.skeleton
     rot = rig.to_core(poses.rot)
     starts = np.array([poses.rows(c).start for c in range(len(poses.clip_names))])
@@ -183,17 +191,16 @@ def prepare(poses: PoseSet, older_ground: bool = False) -> Samples:
             continue
         phase[rows] = np.arange(count) / max(1, count - 1)
         if not len(feet):
-            ground[rows] = 0.0
             continue
-        given = None if poses.ground is None else poses.ground[c]
+        given, fps = None if poses.ground is None else poses.ground[c], poses.clip_fps[c]
         ground[rows] = contacts.ground_height(above[rows]) if given is None else given
         if older_ground:
             ankles = world[rows][:, feet, 2] - ground[rows, None]
             grounded[rows] = contacts.older_grounded(ankles, rig.leg_length)
         else:
-            speeds = contacts.backward_speed(world[rows][:, toes], poses.clip_fps[c])
+            speeds = contacts.backward_speed(world[rows][:, toes], fps)
             grounded[rows] = contacts.grounded(above[rows] - ground[rows, None], speeds, rig.leg_length)
-        desired[rows] = contacts.desired(grounded[rows], poses.clip_fps[c])
+        desired[rows] = contacts.desired(grounded[rows], fps)
     low = above.min(axis=1, initial=np.inf) - ground if len(feet) else np.zeros(poses.frames)
     return Samples(
         rot=rot.astype(np.float32),
@@ -218,9 +225,9 @@ def targets_of(
     phase: np.ndarray,
     task: np.ndarray,
 ) -> Targets:
-    """The targets that poses meet exactly: ``turned`` (3, 3, J, N) and ``heads`` (3, J, N) [leg lengths] from forward kinematics.
+    """The targets that poses meet exactly; ``turned`` (3, 3, J, N), ``heads`` (3, J, N) [leg lengths] from forward kinematics.
 
-    ``low`` (N) is the height of the lowest foot above the ground [leg lengths]; the Hips stand as high as that needs.
+    ``low`` (N) is the height of the lowest foot above the ground [leg lengths], which places the ground under the pose.
     ``grounded`` and ``desired`` are (N, feet), ``phase`` and ``task`` (N).
     """
     bones = np.array(skeleton.effectors)
@@ -232,10 +239,11 @@ def targets_of(
 
 
 def guess_root(skeleton: Skeleton, positions: np.ndarray, turned: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Where the Hips might be, from the targets alone: head (3, N) and heading (N) [rad], in any frame whose Z is up.
+    """An estimate of the Hips from the targets alone: head (3, N) and heading (N) [rad], in any frame whose Z is up.
 
-    ``positions`` (3, E, N) and ``turned`` (3, 3, E, N) as in Targets, all of them given. The head lies between the feet and
-    the topmost effector as it does in the T-pose; the left is where left targets lie and where the effectors' own left points.
+    ``positions`` (3, E, N) and ``turned`` (3, 3, E, N) as in Targets, all of them given. The head is between the feet and the
+    topmost effector, in the proportion of the T-pose; left is towards the targets on the left, and where the effectors' own
+    left axes point.
     """
     rest = skeleton.rest_core[list(skeleton.effectors), :3, 3]
     feet = np.array([e in skeleton.feet for e in skeleton.effectors])
@@ -295,7 +303,7 @@ def features(layout: Layout, skeleton: Skeleton, targets: Targets) -> np.ndarray
         out[at : at + 2 * effectors] = given.swapaxes(0, 1).reshape(2 * effectors, count)
         block[:, :3] *= given[0][:, None]
         block[:, 3:] *= given[1][:, None]
-        for k, foot in enumerate(skeleton.feet):  # what a missing target says about the ground is not known either
+        for k, foot in enumerate(skeleton.feet):  # without a target, height and contact of a foot are not known either
             known = given[0][skeleton.effectors.index(foot)]
             ground[k, 0] *= known
             ground[k, 4:] *= known
@@ -314,8 +322,8 @@ def decode(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Outputs (N, layout.output_count) to core rotations (3, J, N) [rad] and, with a free root, its shift (3, N) [leg lengths].
 
-    The Hips' rotation is the given ``root`` (3, 3, N), whatever the network says of it; with a free root the three outputs
-    turn the given one on.
+    The Hips' rotation is the given ``root`` (3, 3, N), and the network's three outputs for it are ignored; with a free root
+    they turn the given one further.
     """
     rot = np.ascontiguousarray(outputs.T)[: 3 * skeleton.count].reshape(skeleton.count, 3, -1).swapaxes(0, 1).copy()
     if not layout.free_root:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Goals: what may be asked of a solver, in armature space, and the check that it makes sense."""
+"""Goals: the targets that a solver is given, in armature space, and their validation."""
 
 from __future__ import annotations
 
@@ -14,41 +14,50 @@ import numpy as np
 from ..core.skeleton import Skeleton
 from ..motion.tasks import task_value
 
-FARTHEST = 1e6  # [leg lengths] targets beyond this are mistakes, and float32 would not hold them
+FARTHEST = 1e6  # [leg lengths] targets farther away are a mistake, and float32 would lose their digits
 
 
 @dataclass(frozen=True)
 class Goals:
-    """Where the effectors should be, in armature space; for many poses every array has a leading axis (N)."""
+    """Where the effectors should be, in armature space; for many poses every array has a leading axis (N).
+
+    >>> import numpy as np
+    >>> from neural_network import Goals
+    >>> hands_feet_head = np.array([[0.3, -0.4, 1.2], [-0.3, 0, 1.0], [0.1, 0, 0.08], [-0.1, 0, 0.08], [0, 0, 1.6]])
+    >>> goals = Goals(hands_feet_head, root_pos=np.array([0, 0, 0.95]), root_rot=np.zeros(3))
+    """
 
     positions: np.ndarray
     """(E, 3) [m] head of each effector, in the order of ``solver.effectors``."""
     root_pos: np.ndarray
-    """(3) [m] head of the Hips; with a free root, where to look for them."""
+    """(3) [m] head of the Hips; with a free root, a starting point."""
     root_rot: np.ndarray
-    """(3) [rad] rot_local of the Hips, likewise."""
+    """(3) [rad] rot_local of the Hips; likewise."""
     rotations: np.ndarray | None = None
-    """(E, 3) [rad] each effector's armature orientation relative to its rest, log(R R_rest^T); None asks for positions alone."""
+    """(E, 3) [rad] each effector's armature orientation relative to its rest, log(R R_rest^T); None leaves them free."""
     weights: np.ndarray | None = None
-    """(E) 0 free, 1 exact, between: that far from the natural pose to the target; all 1 where absent."""
+    """(E) 0 free, 1 exact, between: that far from the network's pose to the target. None: all 1."""
     orientation_weights: np.ndarray | None = None
-    """(E) the same for orientations; as ``weights`` where absent."""
+    """(E) the same for orientations. None: as ``weights``."""
     normals: np.ndarray | None = None
-    """(E, 3) where not zero, the effector may slide on the plane through its target with this unit normal."""
+    """(E, 3) unit vectors; where not zero, the effector may slide on the plane through its target with this normal."""
     phase: float | np.ndarray = 0.0
     """0 to 1 through the motion."""
     task: float | np.ndarray | str = 1.0
-    """Input value of the task, or its name out of config.TASKS."""
+    """Name of the task (see :data:`..motion.tasks.TASKS`), or its input value from 0 to 1."""
     grounded: np.ndarray | None = None
-    """(feet) 0/1; judged by height where absent."""
+    """(feet) 0/1 the foot is on the ground. None: judged by its height."""
     desired: np.ndarray | None = None
-    """(feet) 0/1 in 0.1 s; as ``grounded`` where absent."""
+    """(feet) 0/1 the same, 0.1 s later. None: as ``grounded``."""
     ground: float | np.ndarray = 0.0
     """[m] height of the floor."""
 
 
 def stack(goals: Goals | Sequence[Goals]) -> Goals:
-    """Single Goals as one with a leading axis; Goals that have it come back as they are. A mix of given and not is a ValueError."""
+    """A sequence of single Goals as one with a leading axis (N); Goals that have it already are returned as they are.
+
+    Raises ValueError for none, and where an array is given in some of them only.
+    """
     if isinstance(goals, Goals):
         return goals
     if not goals:
@@ -68,7 +77,7 @@ def stack(goals: Goals | Sequence[Goals]) -> Goals:
 
 
 def rows(goals: Goals, start: int, stop: int) -> Goals:
-    """Goals ``start`` to ``stop`` of many."""
+    """The poses ``start`` to ``stop`` (exclusive) of Goals for many; numbers without a leading axis hold for all of them."""
     count = len(goals.positions)
     cut: dict[str, Any] = {}
     for item in fields(Goals):
@@ -79,7 +88,10 @@ def rows(goals: Goals, start: int, stop: int) -> Goals:
 
 
 def checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
-    """The goals as arrays of the right shapes, every number finite; ValueError in words otherwise."""
+    """The goals as float64 arrays of the right shapes for ``rig``, with a leading axis if ``many``, every number finite.
+
+    A task name becomes its value. Raises ValueError that says what was expected otherwise.
+    """
     effectors, feet = len(rig.effectors), len(rig.feet)
     lead: tuple[int, ...] = (len(goals.positions),) if many else ()
     if lead == (0,):
@@ -95,10 +107,10 @@ def checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
             found[name] = value
         if value.shape != shape:
             raise ValueError(f"{name}: expected shape {shape}, got {value.shape}")
-        # the sum of squares is finite only if every number is, and is of a sane size
+        # one test for all numbers: their sum of squares is small only if each is finite and of a plausible size
         if not np.vdot(value, value) < largest * (value.size or 1):
-            _refuse(name, value, rig)
-        if name in _SHARES and not _share(value):
+            _raise_for(name, value)
+        if name in _WEIGHTS and not _within_0_and_1(value):
             raise ValueError(f"{name}: expected numbers from 0 to 1, got {value.min():g} to {value.max():g}")
     for name in ("phase", "task", "ground"):
         number = getattr(goals, name)
@@ -115,13 +127,13 @@ def checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
     return replace(goals, **found) if found else goals
 
 
-_SHARES = ("weights", "orientation_weights")
+_WEIGHTS = ("weights", "orientation_weights")
 
 
 @lru_cache(maxsize=64)
 def _shapes(lead: tuple[int, ...], effectors: int, feet: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """The arrays there may be, and their shapes."""
-    vectors, numbers, stands = (*lead, effectors, 3), (*lead, effectors), (*lead, feet)
+    """Name and shape of each array that Goals may have, with the leading axes ``lead``."""
+    vectors, numbers, contacts = (*lead, effectors, 3), (*lead, effectors), (*lead, feet)
     return (
         ("positions", vectors),
         ("root_pos", (*lead, 3)),
@@ -130,19 +142,20 @@ def _shapes(lead: tuple[int, ...], effectors: int, feet: int) -> tuple[tuple[str
         ("weights", numbers),
         ("orientation_weights", numbers),
         ("normals", vectors),
-        ("grounded", stands),
-        ("desired", stands),
+        ("grounded", contacts),
+        ("desired", contacts),
     )
 
 
-def _share(weights: np.ndarray) -> bool:
-    """Whether all are from 0 to 1; one by one where they are few."""
+def _within_0_and_1(weights: np.ndarray) -> bool:
+    """Whether all weights are from 0 to 1; a few are checked faster in plain Python."""
     if weights.ndim == 1:
         return all(0 <= weight <= 1 for weight in weights.tolist())
     return bool(not weights.size or (weights.min() >= 0 and weights.max() <= 1))
 
 
-def _refuse(name: str, value: np.ndarray, rig: Skeleton) -> None:
+def _raise_for(name: str, value: np.ndarray) -> None:
+    """ValueError that says what is wrong with the numbers of an array."""
     if not np.isfinite(value).all():
         raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
     raise ValueError(f"{name}: expected metres within {FARTHEST:g} leg lengths, got {np.abs(value).max():g}")

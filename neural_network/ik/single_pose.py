@@ -25,7 +25,7 @@ from ..core import quick_rotations as quick
 from ..core import rotations
 from ..core.contacts import GROUND
 from ..core.skeleton import Skeleton
-from .context import HEADING_WEAK, limb_lengths
+from .context import SHORTEST_HEADING, limb_lengths
 from .goals import Goals
 from .network import Network, stack
 from .refinement import clamp
@@ -377,6 +377,8 @@ class SinglePoseSolver:
         orientation_weights: np.ndarray | None,
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Targets (3, E), (E, 3, 3) moved from the network's pose towards the goals by weights (E) between 0 and 1."""
+        if weights is None and orientation_weights is None:
+            return positions, target_rotations
         if not any(0 < w < 1 for some in (weights, orientation_weights) if some is not None for w in some.tolist()):
             return positions, target_rotations
         now = heads.take(self.bones, axis=1) + shift[:, None]
@@ -423,7 +425,7 @@ def _weights_and_mask(goals: Goals) -> tuple[np.ndarray | None, np.ndarray | Non
 def _heading(root: np.ndarray, previous: PreviousPose | None) -> float:
     """[rad] as :func:`.context.headings`, for one root rotation (3, 3); a weak direction keeps the previous heading."""
     x, y = float(root[0, 0]), float(root[1, 0])
-    if math.hypot(x, y) >= HEADING_WEAK:
+    if math.hypot(x, y) >= SHORTEST_HEADING:
         return math.atan2(y, x)
     if previous is not None:
         return previous.heading

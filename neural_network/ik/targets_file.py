@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Targets in, poses out, as npz files: how ``python -m neural_network solve`` speaks with any other program.
+"""Files of targets and of solved poses (npz), with which other programs use ``python -m neural_network solve``.
 
 In: ``positions`` (N, E, 3) [m, armature], ``root_pos`` (N, 3) [m], ``root_rot`` (N, 3) [rad], and optionally ``rotations``
 (N, E, 3) [rad], ``weights``, ``orientation_weights`` (N, E), ``normals`` (N, E, 3), ``phase``, ``task``, ``ground`` (N) or one
@@ -24,7 +24,7 @@ from ..motion.tasks import task_value
 from .context import Samples
 from .solver import Goals, Solution
 
-NEEDED = ("positions", "root_pos", "root_rot")
+REQUIRED = ("positions", "root_pos", "root_rot")
 OPTIONAL = (
     "rotations",
     "weights",
@@ -39,27 +39,27 @@ OPTIONAL = (
 
 
 def load(path: str | os.PathLike[str], skeleton: Skeleton) -> tuple[Goals, tuple[str, ...]]:
-    """Read the targets of many poses for ``skeleton``: the Goals, and the names of fields that mean nothing here.
+    """Read the targets of many poses for ``skeleton``: the Goals, and the names of fields that are not used.
 
-    Nothing is ever unpickled. Raises FileNotFoundError, or ValueError saying which field is missing or does not fit.
+    Nothing is ever unpickled. Raises FileNotFoundError, or ValueError that says which field is missing or does not fit.
     """
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"no targets at {path}: expected an .npz file with {', '.join(NEEDED)}")
+        raise FileNotFoundError(f"no targets at {path}: expected an .npz file with {', '.join(REQUIRED)}")
     found = read_archive(path, "targets")
-    missing = [name for name in NEEDED if name not in found]
+    missing = [name for name in REQUIRED if name not in found]
     if missing:
         there = ", ".join(sorted(found)) or "nothing"
         raise ValueError(f"{path.name}: missing {', '.join(missing)}; the file has {there}")
     try:
-        goals = goals_of_arrays({name: found[name] for name in (*NEEDED, *OPTIONAL) if name in found}, skeleton)
+        goals = goals_of_arrays({name: found[name] for name in (*REQUIRED, *OPTIONAL) if name in found}, skeleton)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
-    return goals, tuple(sorted(set(found) - {*NEEDED, *OPTIONAL}))
+    return goals, tuple(sorted(set(found) - {*REQUIRED, *OPTIONAL}))
 
 
 def goals_of_arrays(found: dict[str, np.ndarray], skeleton: Skeleton) -> Goals:
-    """Goals from the arrays of a file, every dtype and shape checked; ValueError says what was expected."""
+    """Goals from the arrays of a file, with every dtype, shape and range checked; ValueError says what was expected."""
     effectors, feet = len(skeleton.effectors), len(skeleton.feet)
     positions = found["positions"]
     if positions.ndim != 3 or positions.shape[1:] != (effectors, 3):
@@ -81,7 +81,7 @@ def goals_of_arrays(found: dict[str, np.ndarray], skeleton: Skeleton) -> Goals:
     }
     made: dict[str, Any] = {}
     for name, array in found.items():
-        if name == "task" and array.dtype.kind == "U":  # names from the table of tasks
+        if name == "task" and array.dtype.kind == "U":  # names of tasks
             array = np.array([task_value(str(word)) for word in array.ravel()]).reshape(array.shape)
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{name}: expected numbers, got {array.dtype}")
@@ -107,7 +107,7 @@ def goals_of_arrays(found: dict[str, np.ndarray], skeleton: Skeleton) -> Goals:
 
 
 def save(path: str | os.PathLike[str], solution: Solution, skeleton: Skeleton) -> None:
-    """Write what ``solve_batch`` found: whole or not at all, and the same bytes for the same poses."""
+    """Write the result of ``solve_batch``: completely or not at all, and the same bytes for the same poses."""
     buffer = io.BytesIO()
     names = np.array(skeleton.names)
     np.savez(
@@ -117,7 +117,7 @@ def save(path: str | os.PathLike[str], solution: Solution, skeleton: Skeleton) -
 
 
 def of_poses(poses: PoseSet, samples: Samples, rows: np.ndarray, orientations: bool = True) -> Goals:
-    """The Goals that the frames ``rows`` of ``poses`` (laid out as ``samples``) meet exactly, in armature space."""
+    """The Goals, in armature space, that the frames ``rows`` (N) of ``poses`` meet exactly; ``samples`` are of the same poses."""
     rig = poses.skeleton
     rot, root_pos = poses.rot[rows].astype(np.float64), poses.root_pos[rows].astype(np.float64)
     pose = fk.armature_matrices(rig, rot, root_pos)[:, list(rig.effectors)]
