@@ -31,7 +31,7 @@ def learned() -> tuple[Network, PoseSet, Samples, np.ndarray]:
     """A network that has learned its small body's motion well."""
     poses = make_poses(make_rig("tentacle"))
     samples, parts = context.prepare(poses), splits.split(poses)
-    config = Training(hidden=(64,), epochs=80, augment=10, lr=0.01)
+    config = Training(hidden=(64,), epochs=40, augment=10, lr=0.01)
     net = task.fit(poses.skeleton, samples, parts, config)
     return replace(net, meta={"data": quality.describe_split(poses, parts, "block")}), poses, samples, parts
 
@@ -157,16 +157,20 @@ def test_natural_means_nearer_than_both_rivals(own: float, nearest: float, class
 
 @cache
 def untrained(layout: str = "reference") -> tuple[Network, PoseSet, Samples, np.ndarray]:
-    poses = make_poses(make_rig("reference"), clips=4, frames=40)
+    poses = make_poses(make_rig("reference"), clips=2, frames=40)
     samples, parts = context.prepare(poses), splits.split(poses)
     config = Training(hidden=(8,), layout=layout)
     return task.begin(poses.skeleton, samples, np.flatnonzero(parts == TRAIN), config), poses, samples, parts
 
 
+@cache
+def measured_untrained(layout: str = "reference") -> quality.Measured:
+    net, poses, samples, parts = untrained(layout)
+    return quality.measure(net, poses, parts, samples)
+
+
 def test_a_network_that_has_not_learned_needs_more_motion() -> None:
-    """The five thresholds alone would let it through: here Follow fails too, but Natural says by how much."""
-    net, poses, samples, parts = untrained()
-    card = quality.figures([quality.measure(net, poses, parts, samples)], poses, "block")
+    card = quality.figures([measured_untrained()], untrained()[1], "block")
     result = card["tests"][-1]
     assert (result["name"], result["passed"]) == ("Natural", False)
     assert "needs more motion" in result["sentence"]
@@ -215,7 +219,7 @@ def test_answers_with_steps_get_orientations_where_the_network_does(layout: str,
         "classical_mean": baselines.classical(LAYOUTS[layout], rig, start, targets).rot,
         "nearest_steps": baselines.converged(LAYOUTS[layout], rig, baselines.nearest(frames, targets)[0], targets).rot,
     }
-    found = errors.stepped_errors(LAYOUTS[layout], rig, samples, train, rows)
+    found = measured_untrained(layout).errors
     for name, rot in answers.items():
         turned, _ = forward_kinematics.forward_components(rig, rot, rig.offsets / rig.leg_length)
         between = np.einsum("abin,cbin->acin", turned[:, :, list(rig.effectors)], targets.turned)
@@ -226,8 +230,7 @@ def test_answers_with_steps_get_orientations_where_the_network_does(layout: str,
         mine = found[name]
         assert mine is not None
         np.testing.assert_allclose(mine.joints, expected.joints, atol=1e-6)
-    net, poses, samples, parts = untrained(layout)
-    card = quality.figures([quality.measure(net, poses, parts, samples)], poses, "block")
+    card = quality.figures([measured_untrained(layout)], poses, "block")
     labelled = [line for line in quality.table(card) if told in line]
     assert len(labelled) == 3
     assert any(line.startswith(f"classical solver from mean pose, {told}") for line in labelled)
@@ -235,15 +238,14 @@ def test_answers_with_steps_get_orientations_where_the_network_does(layout: str,
 
 
 def test_answers_with_steps_find_the_hips_where_the_network_has_to() -> None:
-    net, poses, samples, parts = untrained("free")
-    found = quality.measure(net, poses, parts, samples)
+    found = measured_untrained("free")
     for name in ("classical_mean", "nearest_steps", "refined"):
         e = found.errors[name]
         assert e is not None
         assert e.hips.mean() > 1e-3
     assert found.errors["mean_pose"] is not None
     assert not np.any(found.errors["mean_pose"].hips)
-    lines = quality.table(quality.figures([found], poses, "block"))
+    lines = quality.table(quality.figures([found], untrained("free")[1], "block"))
     assert sum("Hips not given" in line for line in lines) == 3
 
 
@@ -279,7 +281,7 @@ def test_the_nearest_frame_is_a_training_frame() -> None:
     """No test frame may serve as its own nearest: the row is compared with a search among the training frames alone."""
     net, poses, samples, parts = untrained()
     rig, test, train = poses.skeleton, np.flatnonzero(parts == TEST), np.flatnonzero(parts == TRAIN)
-    found = quality.measure(net, poses, parts, samples).errors
+    found = measured_untrained().errors
     _, heads, targets = batches.true_batch(rig, samples, test)
     truth = Truth(rotations.matrix_components(batches.components(samples.rot[test])), heads)
     for name, turn_weight in (("nearest", 0.0), ("nearest_steps", baselines.TURN_WEIGHT)):
