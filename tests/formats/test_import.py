@@ -394,6 +394,7 @@ def test_a_run_that_stops_is_taken_up_again_with_the_same_bytes(tmp_path: Path, 
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.slow
 def test_a_damaged_part_is_made_anew(tmp_path: Path) -> None:
     files = importing.find_files([ODD])[:3]
     imported(files, tmp_path / "whole.npz")

@@ -64,6 +64,7 @@ def test_the_numeric_side_is_right_enough_in_the_precision_that_is_timed(rng: np
     assert relative_error(bench.numeric_gradient(poses.skeleton, rot, targets), exact) < 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rig", "layout"),
     [("reference", "reference"), ("reference", "free"), ("reference", "positions"), ("creature", "masked")],

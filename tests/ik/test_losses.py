@@ -105,6 +105,7 @@ def test_gradients_agree_on_every_rig(name: str, rng: np.random.Generator) -> No
     assert relative_error(gradient, numeric_gradient(value, outputs, 3e-4)) <= GRADIENT
 
 
+@pytest.mark.slow
 def test_bodies_of_random_proportions_have_exact_gradients_too(rng: np.random.Generator) -> None:
     rig, layout = make_rig("reference"), LAYOUTS["reference"]
     weights = Losses(pose=0, limits=0, joints=0.3)

@@ -137,6 +137,7 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
             network.load(tmp_path / "best.npy")
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_refused_or_read_but_never_crashes(tmp_path: Path, rng: np.random.Generator) -> None:
     network.save(tmp_path / "best.npy", random_network("tentacle", hidden=(3,)))
     whole = np.frombuffer((tmp_path / "best.npy").read_bytes(), np.uint8)

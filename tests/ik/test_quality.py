@@ -60,6 +60,7 @@ def test_the_thresholds_are_those_of_the_contract() -> None:
     assert (quality.FOLLOW_NOISE, quality.FOLLOW_ALL, quality.FOLLOW_EACH, quality.REFINE_STEPS) == (0.1, 0.8, 0.6, 3)
 
 
+@pytest.mark.slow
 def test_a_network_that_has_learned_passes_all_six() -> None:
     found = {r.name: r for r in measured().tests}
     assert list(found) == ["Holdout (FK)", "Interpolation (FK)", "Consistency", "Noise robustness", "Follow", "Natural"]
@@ -208,7 +209,13 @@ def test_one_fold_that_fails_fails_natural_for_all() -> None:
 # ---------------------------------------------------------------- rivals know what the network knows
 
 
-@pytest.mark.parametrize(("layout", "told"), [("reference", "orientations too"), ("positions", "positions only")])
+@pytest.mark.parametrize(
+    ("layout", "told"),
+    [
+        pytest.param("reference", "orientations too", marks=pytest.mark.slow),
+        ("positions", "positions only"),
+    ],
+)
 def test_answers_with_steps_get_orientations_where_the_network_does(layout: str, told: str) -> None:
     _, poses, samples, parts = untrained()
     rig, rows, train = poses.skeleton, np.flatnonzero(parts == TEST), np.flatnonzero(parts == TRAIN)
@@ -237,6 +244,7 @@ def test_answers_with_steps_get_orientations_where_the_network_does(layout: str,
     assert any(line.startswith("nearest training frame by positions") for line in quality.table(card))
 
 
+@pytest.mark.slow
 def test_answers_with_steps_find_the_hips_where_the_network_has_to() -> None:
     found = measured_untrained("free")
     for name in ("classical_mean", "nearest_steps", "refined"):

@@ -130,6 +130,7 @@ def test_no_steps_change_nothing(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(found.shift, 0)
 
 
+@pytest.mark.slow
 def test_a_target_out_of_reach_ends_stretched_towards_it_without_trembling(rng: np.random.Generator) -> None:
     """The left hand is wanted three metres to the left of the shoulder; everything else is free."""
     rig = make_rig("reference")

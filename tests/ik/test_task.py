@@ -85,7 +85,7 @@ def test_it_learns_far_beyond_the_mean_pose(problem: tuple[Skeleton, Samples, np
     assert learned < epochs[0].validation / 2
 
 
-@pytest.mark.parametrize("layout", slow_except(LAYOUTS, "hips", "masked"))
+@pytest.mark.parametrize("layout", slow_except(LAYOUTS, "hips"))
 @pytest.mark.parametrize("name", slow_except(["reference", "creature", "tentacle"], "reference"))
 def test_every_layout_and_every_body_can_be_trained(name: str, layout: str) -> None:
     problem = laid_out(name)
@@ -95,6 +95,7 @@ def test_every_layout_and_every_body_can_be_trained(name: str, layout: str) -> N
     assert epochs[-1].best_value < 0.9 * epochs[0].validation
 
 
+@pytest.mark.slow
 def test_one_seed_gives_the_same_bytes_and_another_gives_others(
     problem: tuple[Skeleton, Samples, np.ndarray],
 ) -> None:
@@ -107,10 +108,14 @@ def test_one_seed_gives_the_same_bytes_and_another_gives_others(
     "config",
     [
         QUICK,
-        replace(QUICK, layout="free", drop_effectors=0.5, proportions=0.3),
-        replace(QUICK, mix=0.0, fk_every=3, contact_every=2),
-        replace(QUICK, fk_off_below=0.5),
-        replace(QUICK, fk_off_below=0.05, fk_every=5),
+        *slow_except(
+            [
+                replace(QUICK, layout="free", drop_effectors=0.5, proportions=0.3),
+                replace(QUICK, mix=0.0, fk_every=3, contact_every=2),
+                replace(QUICK, fk_off_below=0.5),
+                replace(QUICK, fk_off_below=0.05, fk_every=5),
+            ]
+        ),
     ],
     ids=["default", "free", "older schedule", "fk off", "fk off seldom"],
 )
@@ -180,6 +185,7 @@ def test_pose_mix_can_be_turned_off(problem: tuple[Skeleton, Samples, np.ndarray
     assert np.any(on.parameters != off.parameters)
 
 
+@pytest.mark.slow
 def test_the_losses_of_the_configuration_are_those_that_are_used(
     problem: tuple[Skeleton, Samples, np.ndarray],
 ) -> None:

@@ -457,6 +457,7 @@ def test_a_seventeenth_client_is_refused(start, clock) -> None:
     pump(server, clock, lambda: server.clients() == 0)
 
 
+@pytest.mark.slow
 def test_a_client_that_stops_reading_costs_bounded_memory_and_others_are_still_served(start, clock, rng) -> None:
     server = start()
     body_client = meet(server, clock, LEGS)
@@ -552,6 +553,7 @@ def test_mutated_and_truncated_messages_crash_nothing_and_allocate_little() -> N
     assert found["most_allocated_mib"] < 2
 
 
+@pytest.mark.slow
 def test_a_flood_of_costly_messages_is_processed_in_small_pieces(start, clock, rng, tmp_path: Path) -> None:
     server = start(folder=tmp_path)
     client = meet(server, clock, LEGS)

@@ -36,6 +36,7 @@ def mean_error(trainee: Trainee, x: np.ndarray, y: np.ndarray) -> float:
     return float(np.linalg.norm(trainee.predict(x) - y, axis=1).mean())
 
 
+@pytest.mark.slow
 def test_it_learns_the_whole_path_and_not_only_the_newest_frames() -> None:
     trainee = taught()
     x, y = stream(300)
@@ -44,6 +45,7 @@ def test_it_learns_the_whole_path_and_not_only_the_newest_frames() -> None:
     assert mean_error(trainee, x, y) < 0.05 * constant
 
 
+@pytest.mark.slow
 def test_the_states_go_from_new_over_learning_to_solving_and_back_when_the_rig_changes() -> None:
     trainee = Trainee(3, (3,), SMALL, np.random.default_rng(0))
     assert trainee.state == NEW
@@ -74,6 +76,7 @@ def test_sixty_calm_frames_are_needed_and_one_bad_frame_starts_the_count_again()
     assert trainee.state == SOLVING
 
 
+@pytest.mark.slow
 def test_a_jump_in_loss_pauses_learning_and_undo_forgets_the_poison() -> None:
     trainee = taught(700)
     x, y = stream(300)
@@ -136,6 +139,7 @@ def test_a_constant_is_predicted_exactly() -> None:
     assert np.abs(trainee.predict(x) - [0.1, -0.2, 0.4]).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_saved_weights_predict_and_go_on_learning_as_before(tmp_path) -> None:
     trainee = taught(300)
     path = tmp_path / "rig" / "weights.npz"
@@ -188,6 +192,7 @@ def test_a_frame_that_is_not_finite_is_refused_and_changes_nothing(value: float)
     assert trainee.frames == 50
 
 
+@pytest.mark.slow
 def test_learning_is_bounded_by_steps_by_time_and_by_the_frames_seen() -> None:
     trainee = taught(100, steps=0)
     assert trainee.train(5) == 5

@@ -287,6 +287,7 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
             pose_set.load(tmp_path / "a.npz")
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_refused_or_read_but_never_crashes(tmp_path: Path, rng: np.random.Generator) -> None:
     pose_set.save(tmp_path / "a.npz", small())
     whole = np.frombuffer((tmp_path / "a.npz").read_bytes(), np.uint8)

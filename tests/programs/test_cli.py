@@ -105,6 +105,7 @@ def refused(capsys: pytest.CaptureFixture[str], argv: list[str], *parts: str) ->
 # ---- the commands there are
 
 
+@pytest.mark.slow
 def test_help_names_every_command() -> None:
     done = run_cli("-m", "neural_network", "--help")
     assert done.returncode == 0
@@ -121,6 +122,7 @@ def test_no_command_and_an_unknown_one_are_refused_with_the_usage() -> None:
 # ---- test
 
 
+@pytest.mark.slow
 def test_a_trained_network_passes_and_its_figures_are_written_as_json(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -165,6 +167,7 @@ def test_five_tests_are_not_enough_where_copying_the_nearest_frame_is_as_good(
     assert card["baselines"]["nearest_steps"]["mpjpe_mm"] < card["refined"]["mpjpe_mm"]
 
 
+@pytest.mark.slow
 def test_a_network_with_zeroed_weights_fails_the_suite(
     files: dict[str, Path], net: Network, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,6 +184,7 @@ def test_frames_that_were_trained_on_are_never_scored(
     refused(capsys, words("test", files), "nothing unseen is left")
 
 
+@pytest.mark.slow
 def test_clips_that_the_weights_never_saw_count_as_test_and_are_named_so(
     files: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -198,6 +202,7 @@ def test_clips_that_the_weights_never_saw_count_as_test_and_are_named_so(
     assert card["tests"][-1]["passed"] is None
 
 
+@pytest.mark.slow
 def test_a_split_by_random_frames_is_called_leaky(
     files: dict[str, Path], poses: PoseSet, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,6 +211,7 @@ def test_a_split_by_random_frames_is_called_leaky(
     assert "LEAKY" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_figure_that_is_no_number_is_null_in_json(
     files: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -223,6 +229,7 @@ def test_weights_of_another_rig_are_refused_with_the_difference(
     refused(capsys, words("test", files), "another skeleton", "23 bones")
 
 
+@pytest.mark.slow
 def test_other_proportions_only_warn(files: dict[str, Path], net: Network, capsys: pytest.CaptureFixture[str]) -> None:
     rest = net.skeleton.rest_arm.copy()
     rest[net.skeleton.names.index("Head"), 2, 3] += 0.2  # a long neck
@@ -331,6 +338,7 @@ def test_limits_are_kept_where_they_are_asked_for(files: dict[str, Path], net: N
     assert beyond[1] < 1e-3
 
 
+@pytest.mark.slow
 def test_a_free_root_comes_nearer_to_targets_that_are_far(files: dict[str, Path], tmp_path: Path) -> None:
     arrays = read(files["targets"])
     arrays["positions"] += [0, 0, -0.3]

@@ -99,6 +99,7 @@ def test_rooms_are_counted_with_the_arrows_between_them(tmp_path: Path) -> None:
     assert found.arrows == {("ik", "core"): 2}
 
 
+@pytest.mark.slow
 def test_the_house_has_rooms_and_arrows() -> None:
     found = rooms.survey(REPO)
     assert ("ik", "learning") in found.arrows

@@ -103,6 +103,7 @@ def one_sentence(code: int, out: str, err: str) -> str:
 # ---------------------------------------------------------------- the usual way
 
 
+@pytest.mark.slow
 def test_one_command_trains_tests_and_tells_what_to_press(data: Path, tmp_path: Path) -> None:
     weights = tmp_path / "new" / "folder" / "best.npy"
     done = run_cli("standalone_trainer.py", "--data", data, "--weights", weights, *QUICK[:-1])
@@ -200,6 +201,7 @@ def test_progress_is_one_object_an_epoch_and_a_last_word(usual: Usual) -> None:
     assert records[-1] == {"done": True, "exit": 1, "weights": str(usual.folder / "best.npy"), "saved": True}
 
 
+@pytest.mark.slow
 def test_one_seed_gives_the_same_bytes_and_quiet_prints_the_results_only(
     trainer: Trainer, usual: Usual, tmp_path: Path
 ) -> None:
@@ -215,26 +217,23 @@ def test_one_seed_gives_the_same_bytes_and_quiet_prints_the_results_only(
     assert other.read_bytes() != first.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
-    slow_except(
-        [
-            ("--split", "clip"),
-            ("--split", "frame"),
-            ("--mix", "0"),
-            ("--max-frames", "20"),
-            ("--layout", "masked", "--drop-effectors", "0.5"),
-            ("--layout", "free"),
-            ("--proportions", "0.3"),
-            ("--preset", "older"),
-            ("--fk-every", "16", "--contact-every", "8", "--fk-off-below", "0.02", "--older-ground"),
-            ("--time-limit", "0.05"),
-            ("--augment", "1", "--batch-size", "7"),
-            ("--holdout", "0.3"),
-        ],
+    [
         ("--split", "clip"),
+        ("--split", "frame"),
+        ("--mix", "0"),
+        ("--max-frames", "20"),
         ("--layout", "masked", "--drop-effectors", "0.5"),
-    ),
+        ("--layout", "free"),
+        ("--proportions", "0.3"),
+        ("--preset", "older"),
+        ("--fk-every", "16", "--contact-every", "8", "--fk-off-below", "0.02", "--older-ground"),
+        ("--time-limit", "0.05"),
+        ("--augment", "1", "--batch-size", "7"),
+        ("--holdout", "0.3"),
+    ],
     ids=lambda words: " ".join(words),
 )
 def test_every_setting_runs_to_the_end(words: tuple[str, ...], trainer: Trainer, tmp_path: Path) -> None:
@@ -486,6 +485,7 @@ def test_stopping_beside_keeps_weights_and_figures(
     assert (records[-1]["exit"], records[-1]["saved"]) == (130, True)
 
 
+@pytest.mark.slow
 def test_ctrl_c_after_the_weights_were_saved_says_so(
     trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -525,6 +525,7 @@ def test_a_training_whose_weights_cannot_be_saved_can_be_resumed(
     assert [p.name for p in tmp_path.iterdir()] == ["best.npy"]
 
 
+@pytest.mark.slow
 def test_nothing_to_resume_and_other_settings_are_said(
     trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -584,23 +585,26 @@ def begun(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        (),
+    slow_except(
+        [
+            (),
+            ("--also", "OTHERS"),
+            ("--init", "BEGUN"),
+            ("--also", "OTHERS", "--init", "BEGUN"),
+            ("--split", "clip"),
+            ("--split", "frame"),
+            ("--layout", "free"),
+            ("--layout", "masked", "--drop-effectors", "0.3"),
+            ("--layout", "positions"),
+            ("--preset", "older"),
+            ("--mix", "0"),
+            ("--proportions", "0.3", "--layout", "bodies"),
+            ("--max-frames", "50"),
+            ("--augment", "1", "--batch-size", "7"),
+            ("--time-limit", "0.2"),
+        ],
         ("--also", "OTHERS"),
-        ("--init", "BEGUN"),
-        ("--also", "OTHERS", "--init", "BEGUN"),
-        ("--split", "clip"),
-        ("--split", "frame"),
-        ("--layout", "free"),
-        ("--layout", "masked", "--drop-effectors", "0.3"),
-        ("--layout", "positions"),
-        ("--preset", "older"),
-        ("--mix", "0"),
-        ("--proportions", "0.3", "--layout", "bodies"),
-        ("--max-frames", "50"),
-        ("--augment", "1", "--batch-size", "7"),
-        ("--time-limit", "0.2"),
-    ],
+    ),
     ids=lambda words: " ".join(words) or "default",
 )
 def test_the_file_read_back_gives_the_printed_figures(

@@ -85,6 +85,7 @@ def test_a_rest_that_is_a_heap_is_understood_from_the_frames(family: str) -> Non
     assert not wrong(rig, find_roles(names, parents, heads, **evidence))
 
 
+@pytest.mark.slow
 def test_structure_alone_finds_nearly_all_roles_of_all_families() -> None:
     right = count = 0
     for rig in RIGS.values():
