@@ -159,9 +159,22 @@ def train(task: Task, settings: LoopSettings, state: State | None = None) -> Ite
         over = epoch - max(best_epoch, since) >= settings.patience
         if over and share < SETTLE:
             ahead, since, share, over = ahead + SETTLE - share, epoch, SETTLE, False
-        copies = (a.copy() for a in (parameters, adam.average, adam.first, adam.second, best))
-        place = (adam.step, epoch, best_epoch, best_value, spent, dict(rng.bit_generator.state), history, ahead, since)
-        state = State(*copies, *place)
+        state = State(
+            parameters=parameters.copy(),
+            average=adam.average.copy(),
+            first=adam.first.copy(),
+            second=adam.second.copy(),
+            best=best.copy(),
+            step=adam.step,
+            epoch=epoch,
+            best_epoch=best_epoch,
+            best_value=best_value,
+            spent=spent,
+            rng=dict(rng.bit_generator.state),
+            history=history,
+            ahead=ahead,
+            since=since,
+        )
         share = 1.0 if over else share
         yield Epoch(epoch, settings.epochs, share, value, validation, better, best_value, best_epoch, over, state)
         if share >= 1:

@@ -147,4 +147,9 @@ def _model_of(text: bytes, tensors: dict[str, np.ndarray]) -> Model:
             raise ValueError(f"kind: expected a name, got {kind!r}")
     else:
         raise ValueError(f"expected version {VERSION} of {FORMAT}, got {version!r} of {form!r}")
-    return Model(kind, about, {name: np.asarray(array) for name, array in tensors.items()}, int(version))
+    return Model(
+        kind,
+        about,
+        {name: np.asarray(array) for name, array in tensors.items()},
+        1 if form == OLDER_FORMAT else VERSION,
+    )
