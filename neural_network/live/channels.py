@@ -28,13 +28,10 @@ from ..core.rotations import (
     quaternion_from_matrix,
     quaternion_multiply,
 )
-from .layouts import REACH, SIZES, ChannelLayout, WireIndex, ends_with_rotation, groups
+from .layouts import FAR, REACH, SIZES, ChannelLayout, WireIndex, ends_with_rotation, groups
 from .leg_reach import legs_features, legs_forward, reached
 from .limb_circles import add_circles, decode_joint, encode_joint, limb_indices
 from .vectors import into_frame, length, orthonormal, out_of_frame, unit
-
-FAR = 1e7
-"""[m] world positions beyond this are refused; double precision still resolves a micrometre there."""
 
 
 def feature_count(layout: ChannelLayout) -> int:
@@ -60,7 +57,7 @@ def read_values(
         raise ValueError(f"frame: expected finite numbers within {FAR:g} m, got NaN, infinity or more; check the units")
     positions = row[..., index.positions] * layout.unit
     far = np.abs(positions).max(initial=0, axis=-1)
-    if bool((far > np.where(index.in_world[0], FAR, REACH)).any()):
+    if bool((far > index.farthest).any()):
         raise ValueError(f"frame: expected positions within {REACH:g} m of their parent, got more; check the units")
     numbers = row[..., index.numbers]
     if numbers.size and np.abs(numbers).max() > 1e4:
@@ -99,7 +96,7 @@ def encode_inputs(layout: ChannelLayout, row: np.ndarray) -> tuple[np.ndarray, d
         layout.input_index, (positions, rotations, directions), scene, layout
     )
     positions, rotations = positions[..., 1:, :], rotations[..., 1:, :]
-    up = np.array(layout.up) @ scene["frame"]  # in the reference's axes
+    up = layout.vertical @ scene["frame"]  # in the reference's axes
     if layout.name == "legs":
         return legs_features(scene, up, positions, rotations, directions, numbers), scene
     lead = up.shape[:-1]
@@ -171,7 +168,8 @@ def decode(
     nothing = np.zeros((*lead, 0, 3))
     if layout.name == "legs":
         parts = guess.reshape(*lead, 8, 3)
-        new = unit(quick.quaternion_multiply(scene["legs.base"], quaternion_from_axis_angle(parts[..., :6, :])))
+        turns = quick.quaternion_from_axis_angle(parts[..., :6, :].reshape(-1, 3)).reshape(*lead, 6, 4)
+        new = unit(quick.quaternion_multiply(scene["legs.base"], turns))
         if exact:
             new = unit(reached(scene, new, parts[..., 6:, :])[0])
         return write_values(layout.output_index, (nothing, new, nothing, nothing[..., 0]), layout)
@@ -182,11 +180,9 @@ def decode(
     in_world = layout.output_index.in_world
     frame = scene["frame"][..., None, :, :]
     moved = out_of_frame(frame, positions) + scene["origin"][..., None, :]
-    positions = np.where(in_world[0][:, None], moved, positions)
-    rotations = np.where(
-        in_world[1][:, None], quick.quaternion_multiply(scene["turn"][..., None, :], rotations), rotations
-    )
-    directions = np.where(in_world[2][:, None], out_of_frame(frame, directions), directions)
+    positions = np.where(in_world[0], moved, positions)
+    rotations = np.where(in_world[1], quick.quaternion_multiply(scene["turn"][..., None, :], rotations), rotations)
+    directions = np.where(in_world[2], out_of_frame(frame, directions), directions)
     return write_values(layout.output_index, (positions, rotations, directions, numbers), layout)
 
 
@@ -245,14 +241,14 @@ def _into_reference(
     frame = scene["frame"][..., None, :, :]
     if positions.shape[-2]:
         moved = into_frame(frame, positions - scene["origin"][..., None, :])
-        positions = np.where(in_world[0][:, None], moved, positions)
+        positions = np.where(in_world[0], moved, positions)
         if np.abs(positions).max(initial=0) > REACH:
             raise ValueError(f"frame: expected positions within {REACH:g} m of {layout.inputs[0].name}, got more")
     if rotations.shape[-2]:
         back = scene["turn"][..., None, :] * quick.CONJUGATE
-        rotations = np.where(in_world[1][:, None], quick.quaternion_multiply(back, rotations), rotations)
+        rotations = np.where(in_world[1], quick.quaternion_multiply(back, rotations), rotations)
     if directions.shape[-2]:
-        directions = np.where(in_world[2][:, None], into_frame(frame, directions), directions)
+        directions = np.where(in_world[2], into_frame(frame, directions), directions)
     return positions, rotations, directions
 
 

@@ -14,6 +14,8 @@ import numpy as np
 
 SIZES = {"position": 3, "rotation": 4, "direction": 3, "number": 1}
 """Numbers of one channel of each kind on the wire."""
+FAR = 1e7
+"""[m] world positions beyond this are refused; double precision still resolves a micrometre there."""
 REACH = 100.0
 """[m] positions further than this from the reference, or from their parent, are refused."""
 LEG_BONES = ("Thigh", "Calf", "Foot")
@@ -65,7 +67,9 @@ class WireIndex:
     numbers: np.ndarray
     """(n) indices."""
     in_world: tuple[np.ndarray, np.ndarray, np.ndarray]
-    """For positions, rotations and directions: (n) True where the channel is in world space."""
+    """For positions, rotations and directions: (n, 1) True where the channel is in world space."""
+    farthest: np.ndarray
+    """(n) [m] largest coordinate of each position: ``FAR`` in world space, else ``REACH``."""
     names: tuple[tuple[str, ...], ...]
     """Names of the positions, rotations, directions and numbers."""
 
@@ -86,6 +90,11 @@ class ChannelLayout:
     """True where the wire holds quaternions as (x, y, z, w)."""
     up: tuple[float, float, float] = (0.0, 0.0, 1.0)
     """The vertical in the rig's world."""
+
+    @cached_property
+    def vertical(self) -> np.ndarray:
+        """``up`` as an array (3)."""
+        return np.array(self.up)
 
     @cached_property
     def input_index(self) -> WireIndex:
@@ -244,7 +253,9 @@ def _wire_index(channels: tuple[Channel, ...], xyzw: bool) -> WireIndex:
         found[c.kind].append((c, indices))
         at += SIZES[c.kind]
     index = {kind: np.array([i for _, i in have], int).reshape(-1, SIZES[kind]) for kind, have in found.items()}
-    world = {kind: np.array([c.space == "world" for c, _ in have], bool) for kind, have in found.items()}
+    world = {
+        kind: np.array([[c.space == "world"] for c, _ in have], bool).reshape(-1, 1) for kind, have in found.items()
+    }
     return WireIndex(
         at,
         index["position"],
@@ -252,5 +263,6 @@ def _wire_index(channels: tuple[Channel, ...], xyzw: bool) -> WireIndex:
         index["direction"],
         index["number"][:, 0],
         (world["position"], world["rotation"], world["direction"]),
+        np.where(world["position"][:, 0], FAR, REACH),
         tuple(tuple(c.name for c, _ in found[kind]) for kind in SIZES),
     )
