@@ -104,7 +104,7 @@ def run_import(args: argparse.Namespace, say: Say) -> int:
     others = importing.files_for_blender(paths)
     inputs = {str(path): path for path in (*files, *others)} | {"--roles": args.roles}
     keep_apart(inputs, {"output": args.output, "--json": rows_path})
-    report = partial(say, error=to_stdout)  # the table stands beside JSON rows on standard output, not among them
+    report = partial(say, error=to_stdout)  # JSON rows on standard output: the table goes to standard error
     with ExitStack() as opened:
         write_row: Callable[[str], object] | None = say if to_stdout else None
         if rows_path is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ASF/AMC: joints as a plain reading of the format places them, legs as in the BVH of the same take, odd files as told."""
+"""ASF/AMC: joints agree with a plain reading of the format, legs with the BVH of the same take; odd files are handled."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_an_unknown_bone_is_ignored_with_a_warning_and_a_bone_without_dof_is_rig
     assert np.array_equal(clip.rotations[:, toe], np.broadcast_to([1.0, 0, 0, 0], (5, 4)))
 
 
-def test_a_joint_stands_at_the_far_end_of_its_parents_bone() -> None:
+def test_a_joint_is_at_the_far_end_of_its_parents_bone() -> None:
     skeleton = asf_amc.read_skeleton(ODD / "mini.asf")
     assert skeleton.names == ("root", "thigh", "shin", "toe")
     assert np.allclose(skeleton.offsets[2], np.array([0.26, -0.9656, 0]) * 7.3)
@@ -286,16 +286,16 @@ def _reversed_bones(asf: bytes) -> bytes:
 
 @pytest.mark.parametrize("name", MADE)
 def test_what_can_be_read_is_read_as_the_plain_file(name: str) -> None:
-    make, said = MADE[name]
+    make, expected = MADE[name]
     clip = asf_amc.parse(*make(ASF, RADIANS), "odd")
     wanted = asf_amc.parse(ASF, RADIANS)
     assert clip.names == wanted.names
     assert np.abs(global_pose(clip)[1] - global_pose(wanted)[1]).max() < 1e-3
     others = [warning for warning in clip.warnings if "rate" not in warning]
-    assert any(said in warning for warning in others) if said else others == []
+    assert any(expected in warning for warning in others) if expected else others == []
 
 
-def test_missing_lines_are_filled_in_and_named() -> None:
+def test_missing_lines_are_interpolated_and_reported() -> None:
     without = RADIANS.replace(b"shin 0.471239\r\n", b"")
     clip = asf_amc.parse(ASF, without, amc_source="walk.amc")
     assert clip.repaired == (2,)
@@ -305,7 +305,7 @@ def test_missing_lines_are_filled_in_and_named() -> None:
     assert angle[2] == pytest.approx((angle[1] + angle[3]) / 2, abs=1e-3)
 
 
-def test_a_bone_that_is_never_named_rests_and_costs_no_frames() -> None:
+def test_a_bone_that_no_frame_lists_stays_at_rest_and_costs_no_frames() -> None:
     clip = asf_amc.parse(ASF, re.sub(rb"shin.*\n", b"", RADIANS))
     shin = clip.names.index("shin")
     assert clip.repaired == ()
@@ -319,7 +319,7 @@ def test_a_cut_off_last_frame_is_dropped() -> None:
     assert any("incomplete" in warning for warning in clip.warnings)
 
 
-def test_the_order_of_dof_is_the_order_of_turning() -> None:
+def test_the_order_of_dof_is_the_order_of_rotation() -> None:
     swapped = ASF.replace(b"dof rx ry rz", b"dof rz ry rx")
     clip = asf_amc.parse(swapped, RADIANS)
     plain = plain_positions(
@@ -346,11 +346,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_read_is_refused_in_words(name: str) -> None:
-    asf, amc, said = REFUSED[name]
+def test_what_cannot_be_read_is_refused_with_a_message(name: str) -> None:
+    asf, amc, expected = REFUSED[name]
     with pytest.raises(ValueError, match=r"(skeleton\.asf|motion\.amc)") as error:
         asf_amc.parse(asf, amc)
-    assert said in str(error.value)
+    assert expected in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_the_skeleton_beside_a_motion_is_found_by_its_name(tmp_path: Path, amc: 
     assert asf_amc.find_skeleton(tmp_path / amc).name == asf
 
 
-def test_the_skeleton_named_in_the_motion_or_the_only_one_is_taken(tmp_path: Path) -> None:
+def test_the_skeleton_named_in_the_motion_or_the_only_one_is_used(tmp_path: Path) -> None:
     for name in ("a.amc", "male.asf"):
         (tmp_path / name).write_bytes(b"")
     assert asf_amc.find_skeleton(tmp_path / "a.amc").name == "male.asf"

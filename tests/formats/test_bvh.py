@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""BVH: files read as another, plain reading of the format says; odd files behave as told; what is written reads back."""
+"""BVH: files agree with a second, plain reading of the format; odd files are handled; what is written reads back."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_every_motion_capture_file_agrees_with_plain_forward_kinematics(mocap: P
 
 
 @pytest.mark.slow
-def test_up_axis_unit_and_frames_are_found_as_the_manifest_says(mocap: Path) -> None:
+def test_up_axis_unit_and_frames_are_detected_as_in_the_manifest(mocap: Path) -> None:
     import csv
 
     metres = {"metres": 1.0, "cm-like": 0.01, "CMU length": 0.0254 / 0.45, "decimetres": 0.1}
@@ -159,17 +159,17 @@ SAME_AS_PLAIN = ("01", "02", "03", "04", "08", "09", "10", "13", "18", "22", "23
 
 
 @pytest.mark.parametrize("number", [*SAME_AS_PLAIN, "37", "39", "40", "42"])
-def test_an_odd_but_sound_file_agrees_with_plain_forward_kinematics(number: str) -> None:
+def test_an_odd_but_valid_file_agrees_with_plain_forward_kinematics(number: str) -> None:
     path = next(ODD.glob(f"{number}_*.bvh"))
     assert_same_positions(path.read_text(), bvh.read(path), 10)
 
 
 @pytest.mark.parametrize("number", [*SAME_AS_PLAIN[:3], "09", "10", "13", "25", "32", "33", "36", "37", "39"])
-def test_what_is_legal_gives_no_warning(number: str) -> None:
+def test_valid_files_give_no_warning(number: str) -> None:
     assert odd(number).warnings == ()
 
 
-def test_every_odd_file_gives_finite_numbers_and_a_metric_person() -> None:
+def test_every_odd_file_gives_finite_numbers_and_a_person_of_plausible_height() -> None:
     for path in sorted(ODD.glob("*.bvh")):
         clip = bvh.read(path)
         assert np.isfinite(clip.rotations).all()
@@ -179,7 +179,7 @@ def test_every_odd_file_gives_finite_numbers_and_a_metric_person() -> None:
         assert clip.up_axis == ("Z" if "z_up" in path.name else "Y"), path.name
 
 
-def test_moving_positions_are_kept_and_their_stretch_is_told() -> None:
+def test_moving_positions_are_kept_and_reported() -> None:
     clip = odd("04")
     joint = clip.names.index("LArm")
     assert list(clip.translations) == [joint]
@@ -187,11 +187,11 @@ def test_moving_positions_are_kept_and_their_stretch_is_told() -> None:
     assert any("LArm" in warning and "move" in warning for warning in clip.warnings)
 
 
-def test_constant_positions_equal_to_the_offset_leave_no_trace() -> None:
+def test_constant_positions_equal_to_the_offset_are_not_kept() -> None:
     assert odd("03").translations == {}
 
 
-def test_joints_with_few_channels_turn_about_those_only() -> None:
+def test_joints_with_few_channels_rotate_about_those_axes_only() -> None:
     clip = odd("06")
     by_count = {
         name: int(np.sum(np.abs(clip.rotations[:, i, 1:]).max(axis=0) > 0)) for i, name in enumerate(clip.names)
@@ -211,7 +211,7 @@ def test_whole_names_are_kept() -> None:
     assert any(not name.isascii() for name in odd("11").names)
 
 
-def test_a_brace_on_the_same_line_is_no_part_of_the_name() -> None:
+def test_a_brace_on_the_same_line_is_not_part_of_the_name() -> None:
     assert all("{" not in name for name in odd("15").names)
     assert np.allclose(odd("15").rotations, odd("13").rotations)
 
@@ -221,11 +221,11 @@ def test_frames_wrapped_over_lines_are_counted_by_value() -> None:
     assert any("wrapped" in warning and "line 100" in warning for warning in odd("16").warnings)
 
 
-@pytest.mark.parametrize(("number", "frames", "said"), [("18", 5, "4 frames"), ("19", 4, "9 frames")])
-def test_all_rows_are_read_whatever_the_header_counts(number: str, frames: int, said: str) -> None:
+@pytest.mark.parametrize(("number", "frames", "expected"), [("18", 5, "4 frames"), ("19", 4, "9 frames")])
+def test_all_rows_are_read_whatever_the_header_counts(number: str, frames: int, expected: str) -> None:
     clip = odd(number)
     assert clip.frames == frames
-    assert any(said in warning for warning in clip.warnings)
+    assert any(expected in warning for warning in clip.warnings)
 
 
 def test_no_frames_give_the_rest_pose_and_one_frame_a_pose() -> None:
@@ -240,7 +240,7 @@ def test_a_frame_time_of_zero_falls_back_with_a_warning() -> None:
     assert any("frame time" in warning for warning in odd("23").warnings)
 
 
-def test_numbers_that_are_not_finite_are_named_and_filled_in() -> None:
+def test_numbers_that_are_not_finite_are_reported_and_interpolated() -> None:
     clip = odd("26")
     assert clip.repaired == (2, 3, 4)
     for frame, joint in ((3, "Head"), (4, "Hips"), (5, "LFore")):
@@ -255,33 +255,33 @@ def test_decimal_commas_are_read_with_a_warning() -> None:
     assert np.allclose(clip.rotations, odd("13").rotations)
 
 
-def test_an_unusual_rate_is_trusted_but_shown() -> None:
+def test_an_unusual_rate_is_used_but_reported() -> None:
     clip = odd("40")
     assert clip.fps == 2
     assert any("2 frames per second" in warning for warning in clip.warnings)
 
 
-def test_a_far_helper_does_not_count_for_the_height() -> None:
+def test_a_distant_helper_does_not_count_for_the_height() -> None:
     clip = odd("42")
     assert not body_joints(clip).all()
     assert body_height(clip) == pytest.approx(body_height(odd("13")), rel=0.05)
 
 
-def test_a_far_helper_is_named_with_its_counterpart() -> None:
+def test_a_distant_helper_is_reported_with_its_counterpart() -> None:
     assert any("helper" in warning and "on the other side" in warning for warning in odd("42").warnings)
 
 
 @pytest.mark.parametrize(
     ("factor", "unit"), [(1, 0.01), (0.01, 1.0), (10, 0.001), (1 / 2.54, 0.0254), (1 / 30.48, 0.3048)]
 )
-def test_the_unit_is_found_from_the_height(factor: float, unit: float) -> None:
+def test_the_unit_is_detected_from_the_height(factor: float, unit: float) -> None:
     clip = odd("13")
     tips = {i: tip * factor for i, tip in clip.tips.items()}
     scaled = Clip(**{**vars(clip), "offsets": clip.offsets * factor, "root_pos": clip.root_pos * factor, "tips": tips})
     assert guess_unit(scaled)[0] == pytest.approx(unit)
 
 
-def test_the_same_figure_in_metres_and_centimetres_is_equally_high() -> None:
+def test_the_same_figure_in_metres_and_centimetres_is_equally_tall() -> None:
     for number in ("13", "34", "36"):
         assert body_height(odd(number)) * odd(number).unit == pytest.approx(1.4, rel=0.01)
 
@@ -410,7 +410,7 @@ def _numbered() -> str:
 
 @pytest.mark.parametrize("name", READ)
 def test_what_can_be_read_is_read_as_the_plain_file(name: str) -> None:
-    make, said = READ[name]
+    make, expected = READ[name]
     made = make()
     clip = bvh.parse(made if isinstance(made, bytes) else made.encode(), "odd")
     wanted = bvh.parse(BASE.encode())
@@ -418,8 +418,8 @@ def test_what_can_be_read_is_read_as_the_plain_file(name: str) -> None:
     assert clip.fps == 30
     assert np.allclose(clip.rotations, wanted.rotations)
     assert np.allclose(clip.root_pos, wanted.root_pos)
-    if said:
-        assert any(said in warning for warning in clip.warnings), clip.warnings
+    if expected:
+        assert any(expected in warning for warning in clip.warnings), clip.warnings
     else:
         assert clip.warnings == ()
 
@@ -447,14 +447,14 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_read_is_refused_in_words_with_file_and_place(name: str) -> None:
-    made, said = REFUSED[name]
+    made, expected = REFUSED[name]
     with pytest.raises(ValueError, match=r"walk\.bvh") as error:
         bvh.parse(made if isinstance(made, bytes) else made.encode(), "walk", source="walk.bvh")
-    assert said in str(error.value)
+    assert expected in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_a_joint_that_never_has_a_number_rests_and_costs_no_frames() -> None:
+def test_a_joint_that_never_has_a_number_stays_at_rest_and_costs_no_frames() -> None:
     rows = [row.split() for row in ROWS.strip().split("\n")]
     made = HEAD + HEADING + "\n".join(" ".join([*row[:6], "nan", "nan", "nan", *row[9:]]) for row in rows)
     clip = bvh.parse(made.encode(), "odd")
@@ -463,14 +463,14 @@ def test_a_joint_that_never_has_a_number_rests_and_costs_no_frames() -> None:
     assert any("joint Spine" in warning and "at rest" in warning for warning in clip.warnings)
 
 
-def test_a_row_that_begins_with_a_spreadsheet_fault_is_no_comment() -> None:
+def test_a_row_that_begins_with_a_spreadsheet_error_is_not_a_comment() -> None:
     for word in ("#DIV/0!", "#N/A", "#NAME?", "#WERT!"):
         clip = bvh.parse((HEAD + HEADING + ROWS.replace("0.0000", word, 1)).encode(), "odd")
         assert clip.frames == 6
         assert clip.repaired == (0,)
 
 
-def test_turns_beyond_a_circle_are_the_same_pose() -> None:
+def test_angles_beyond_a_full_turn_are_the_same_pose() -> None:
     rows = [row.split() for row in ROWS.strip().split("\n")]
     made = "\n".join(" ".join([*row[:3], *(f"{float(value) - 720:.4f}" for value in row[3:])]) for row in rows)
     wanted = bvh.parse(BASE.encode())
@@ -480,15 +480,15 @@ def test_turns_beyond_a_circle_are_the_same_pose() -> None:
 
 def test_equal_warnings_become_one_with_a_count() -> None:
     clip = bvh.parse(BASE.replace("{", "").encode(), "odd")
-    (said,) = (warning for warning in clip.warnings if "brace" in warning)
-    assert "line 4, joint Hips" in said
-    assert "(20 times)" in said
+    (merged,) = (warning for warning in clip.warnings if "brace" in warning)
+    assert "line 4, joint Hips" in merged
+    assert "(20 times)" in merged
     odd = bvh.parse((HEAD + HEADING + "".join(f"{'word ' * 48}{n}x\n" for n in range(90)) + ROWS).encode(), "odd")
     assert len(odd.warnings) < 20
     assert any("more warnings like these" in warning or "times" in warning for warning in odd.warnings)
 
 
-def test_joints_without_channels_are_folded_away_only_where_they_would_fill_the_memory() -> None:
+def test_joints_without_channels_are_merged_only_if_they_would_fill_the_memory() -> None:
     hand = "JOINT f{0}\n{{\nOFFSET 0 {0} 0\nCHANNELS 0\nJOINT g{0}\n{{\nOFFSET 1 0 0\nCHANNELS 0\n}}\n}}\n"
     head = HEAD.replace("JOINT LFore", "".join(hand.format(n) for n in range(1, 21)) + "JOINT LFore")
     few = bvh.parse((head + HEADING + ROWS).encode(), "odd")
@@ -506,11 +506,11 @@ def test_joints_without_channels_are_folded_away_only_where_they_would_fill_the_
     ("encoding", "name"),
     [("utf-8", "Hüfte"), ("latin-1", "Hüfte"), ("cp932", "センター"), ("cp932", "右足"), ("gb18030", "臀部")],
 )
-def test_names_are_decoded_whatever_wrote_them(encoding: str, name: str) -> None:
+def test_names_are_decoded_in_every_encoding(encoding: str, name: str) -> None:
     assert bvh.parse(BASE.replace("Hips", name).encode(encoding)).names[0] == name
 
 
-def test_equal_names_become_different_and_missing_ones_are_made_up() -> None:
+def test_equal_names_are_made_unique_and_missing_ones_are_invented() -> None:
     clip = bvh.parse(BASE.replace("Spine", "Hips").encode())
     assert clip.names[:2] == ("Hips", "Hips.001")
     assert any("twice" in warning and "line 6" in warning for warning in clip.warnings)
@@ -523,7 +523,7 @@ def test_a_cut_off_last_frame_is_dropped_with_a_warning() -> None:
     assert any("dropped" in warning and "line 105" in warning for warning in clip.warnings)
 
 
-def test_one_row_of_the_wrong_length_is_filled_in_from_its_neighbours() -> None:
+def test_one_row_of_the_wrong_length_is_interpolated_from_its_neighbours() -> None:
     rows = ROWS.split("\n")
     rows[2] = rows[2][10:]
     clip = bvh.parse((HEAD + HEADING + "\n".join(rows)).encode(), "gap")
@@ -532,13 +532,13 @@ def test_one_row_of_the_wrong_length_is_filled_in_from_its_neighbours() -> None:
     assert any("line 102" in warning for warning in clip.warnings)
 
 
-def test_a_word_among_the_numbers_is_named_with_line_and_joint() -> None:
+def test_a_word_among_the_numbers_is_reported_with_line_and_joint() -> None:
     clip = bvh.parse((HEAD + HEADING + ROWS.replace("89.1000", "tall", 1)).encode(), "word")
     assert any("line 100, joint Hips" in warning and "tall" in warning for warning in clip.warnings)
     assert clip.repaired == (0,)
 
 
-def test_channel_counts_are_trusted_where_the_rows_agree_with_them() -> None:
+def test_channel_counts_are_used_if_the_rows_agree_with_them() -> None:
     text = BASE.replace("CHANNELS 3 Zrotation Xrotation Yrotation", "CHANNELS 4 Zrotation Xrotation Yrotation", 1)
     wide = []
     for row in ROWS.strip().split("\n"):
@@ -558,7 +558,7 @@ def test_a_second_root_is_read_as_one() -> None:
 
 
 @pytest.mark.slow
-def test_thousands_of_nested_joints_are_no_trouble() -> None:
+def test_thousands_of_nested_joints_are_read() -> None:
     joint = "{} j{}\n{{\nOFFSET 0 1 0\nCHANNELS 3 Zrotation Xrotation Yrotation\n"
     deep = "".join(joint.format("JOINT" if i else "ROOT", i) for i in range(3000)) + "}\n" * 3000
     clip = bvh.parse(f"HIERARCHY\n{deep}MOTION\nFrames: 1\nFrame Time: 0.01\n{'0 ' * 9000}\n".encode())
@@ -566,19 +566,19 @@ def test_thousands_of_nested_joints_are_no_trouble() -> None:
     assert rest_positions(clip)[-1, 1] == 2999 + 1
 
 
-def test_a_frame_time_with_few_digits_is_the_whole_rate_it_stands_for() -> None:
+def test_a_frame_time_with_few_digits_is_rounded_to_the_whole_rate() -> None:
     for text, fps in ((".0083333", 120), ("0.033", 30), ("0.041667", 24), ("0.04", 25), ("0.0333667", 29.97)):
         assert bvh.parse(BASE.replace("0.0333333", text).encode()).fps == pytest.approx(fps, abs=2e-4)
 
 
-def test_axis_unit_and_rate_can_be_told() -> None:
+def test_axis_unit_and_rate_can_be_given() -> None:
     clip = bvh.parse(BASE.encode(), up_axis="z", unit=0.5, fps=60)
     assert (clip.up_axis, clip.unit, clip.fps) == ("Z", 0.5, 60)
     with pytest.raises(ValueError, match="Y or Z"):
         bvh.parse(BASE.encode(), up_axis="X")
 
 
-def test_an_unknown_size_is_scaled_to_a_person_and_said_so() -> None:
+def test_an_unknown_size_is_scaled_to_a_person_and_reported() -> None:
     clip = bvh.parse(BASE.encode())
     small = {"offsets": clip.offsets * 0.31, "root_pos": clip.root_pos * 0.31}
     tips = {i: tip * 0.31 for i, tip in clip.tips.items()}
@@ -606,7 +606,7 @@ def test_numbers_are_read_exactly_as_python_reads_them(rng: np.random.Generator)
 
 
 @pytest.mark.parametrize("text", ["1.2.3 4", "1-2", "--1", "- 1", "1e", "0x10", "1,5", "abc", "1_000", ". 1", "1..2"])
-def test_a_word_that_is_no_number_is_never_read_as_one(text: str) -> None:
+def test_a_word_that_is_not_a_number_is_never_read_as_one(text: str) -> None:
     assert read_numbers(text.encode() + b" 1.5\n") is None
 
 
@@ -627,7 +627,7 @@ def test_what_is_written_reads_back(number: str, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out.bvh"]
 
 
-def test_written_angles_hold_at_the_poles(tmp_path: Path, rng: np.random.Generator) -> None:
+def test_written_angles_are_right_at_gimbal_lock(tmp_path: Path, rng: np.random.Generator) -> None:
     clip = bvh.parse(BASE.encode())
     quaternion = rng.normal(size=clip.rotations.shape)
     quaternion[0] = (np.sqrt(0.5), 0, np.sqrt(0.5), 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Import: files and folders to training data, on the command line and below it."""
+"""Import: files and folders to training data, by the command and by the functions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def folder_of(tmp_path: Path, *names: str) -> Path:
 
 
 @pytest.mark.parametrize("name", ["01", "04", "08", "30", "32", "33", "34", "36", "37", "40", "42"])
-def test_poses_of_the_own_rig_stand_where_the_clip_stands(name: str) -> None:
+def test_joints_of_the_own_rig_are_where_the_clip_has_them(name: str) -> None:
     clip = bvh.read(next(ODD.glob(f"{name}*.bvh")))
     poses = importing.clip_to_poses(replace(clip, translations={}))
     rig = poses.skeleton
@@ -84,7 +84,7 @@ def test_the_odd_figure_has_five_effectors_and_two_feet() -> None:
     assert [rig.names[f] for f in rig.feet] == ["LFoot", "RFoot"]
 
 
-def test_joints_above_the_hips_are_folded_into_their_motion() -> None:
+def test_joints_above_the_hips_are_merged_into_their_motion() -> None:
     text = (ODD / "01_mixed_rotation_orders.bvh").read_text().replace("\r", "")
     head, rest = text.split("MOTION\n")
     rows = rest.split("0.0333333\n")[1].strip().split("\n")
@@ -102,7 +102,7 @@ def test_joints_above_the_hips_are_folded_into_their_motion() -> None:
 
 
 @pytest.mark.slow
-def test_motion_capture_poses_stand_where_the_clip_stands(mocap: Path) -> None:
+def test_joints_of_motion_capture_poses_are_where_the_clip_has_them(mocap: Path) -> None:
     clips = [bvh.read(mocap / "bvh" / f"{name}.bvh") for name in ("cmu_mb/02_03", "cmu_daz/16_36", "fair1_zup/dab")]
     clips.append(asf_amc.read(None, mocap / "asfamc" / "09_06-run.amc"))
     for clip in clips:
@@ -143,7 +143,7 @@ def test_all_odd_files_are_read_in_one_run(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
-def test_one_skeleton_gives_the_very_file_and_several_one_each(tmp_path: Path) -> None:
+def test_one_skeleton_gives_the_output_itself_and_several_one_file_each(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "01_mixed_rotation_orders.bvh", "34_metres.bvh", "36_z_up_metres.bvh")
     _, written = imported(importing.find_files([folder]), tmp_path / "one.npz")
     assert [Path(file.path).name for file in written] == ["one.npz"]
@@ -179,7 +179,7 @@ def test_the_same_take_in_metres_and_z_up_has_the_same_poses(tmp_path: Path) -> 
         assert np.abs(poses.root_pos[poses.rows(number)] - poses.root_pos[poses.rows(0)]).max() < 1e-5
 
 
-def test_a_file_that_is_unsure_of_its_up_axis_takes_that_of_the_others(tmp_path: Path) -> None:
+def test_a_file_with_a_doubtful_up_axis_uses_that_of_the_others(tmp_path: Path) -> None:
     walk = bvh.read(ODD / "01_mixed_rotation_orders.bvh")
     half = np.sqrt(0.5)
     lying = walk.rotations.copy()
@@ -201,7 +201,7 @@ def test_a_file_that_is_unsure_of_its_up_axis_takes_that_of_the_others(tmp_path:
     assert pose_set.load(written[0].path).skeleton.names[0] == "Hips"
 
 
-def test_bad_files_are_left_out_with_a_reason_and_stop_nothing(tmp_path: Path) -> None:
+def test_bad_files_are_skipped_with_a_reason(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "01_mixed_rotation_orders.bvh", "mini_radians.amc")
     (folder / "empty.bvh").write_bytes(b"")
     (folder / "noise.bvh").write_bytes(os.urandom(4000))
@@ -213,7 +213,7 @@ def test_bad_files_are_left_out_with_a_reason_and_stop_nothing(tmp_path: Path) -
     assert len(written) == 1
 
 
-def test_a_fault_of_the_program_costs_its_file_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_in_the_program_costs_only_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = importing.find_files(
         [folder_of(tmp_path, "01_mixed_rotation_orders.bvh", "13_crlf_tabs_trailing_blanks.bvh")]
     )
@@ -227,7 +227,7 @@ def test_a_fault_of_the_program_costs_its_file_only(tmp_path: Path, monkeypatch:
     assert written[0].clips == 1
 
 
-def test_a_full_disk_is_said_with_the_place_and_leaves_no_half_part(
+def test_a_full_disk_is_reported_with_the_folder_and_leaves_no_incomplete_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
@@ -244,7 +244,7 @@ def test_a_full_disk_is_said_with_the_place_and_leaves_no_half_part(
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows file names are always text")
-def test_a_file_name_that_no_console_can_show_stops_nothing(tmp_path: Path) -> None:
+def test_a_file_name_that_no_console_can_show_does_not_stop_the_import(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "01_mixed_rotation_orders.bvh")
     shutil.copy(ODD / "13_crlf_tabs_trailing_blanks.bvh", os.fsencode(folder) + b"/\xff\xfe.bvh")
     done = run_cli(
@@ -272,14 +272,14 @@ def test_rates_skipped_frames_and_mirrored_copies(tmp_path: Path) -> None:
     assert np.abs(poses.rot[:4] - plain.rot[2::2]).max() < 1e-6
 
 
-def test_prefixes_of_names_go_where_asked(tmp_path: Path) -> None:
+def test_name_prefixes_are_removed_on_request(tmp_path: Path) -> None:
     files = [ODD / "09_colon_and_dot_names.bvh"]
     for strip, name in ((False, "mixamorig:Hips"), (True, "Hips")):
         _, written = imported(files, tmp_path / "a.npz", ImportOptions(strip_prefix=strip))
         assert pose_set.load(written[0].path).skeleton.names[0] == name
 
 
-def test_equal_file_names_stay_apart_by_their_folder(tmp_path: Path) -> None:
+def test_equal_file_names_are_told_apart_by_their_folder(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         shutil.copy(ODD / "01_mixed_rotation_orders.bvh", tmp_path / folder / "walk.bvh")
@@ -287,7 +287,7 @@ def test_equal_file_names_stay_apart_by_their_folder(tmp_path: Path) -> None:
     assert pose_set.load(written[0].path).clip_names == ("a/walk", "b/walk")
 
 
-def test_people_come_to_one_rig_where_asked(tmp_path: Path) -> None:
+def test_people_are_retargeted_to_one_rig_on_request(tmp_path: Path) -> None:
     files = [ODD / name for name in ("01_mixed_rotation_orders.bvh", "10_names_with_spaces.bvh", "36_z_up_metres.bvh")]
     rows, written = imported(files, tmp_path / "out.npz", ImportOptions(rig="reference"))
     assert all(row.kept for row in rows)
@@ -321,7 +321,7 @@ def test_training_mines_the_joint_limits_of_a_rig_that_was_imported_without_any(
 
 
 @pytest.mark.slow
-def test_roles_can_be_given_by_hand_and_what_they_name_must_exist(tmp_path: Path) -> None:
+def test_roles_can_be_given_by_hand_and_their_bones_must_exist(tmp_path: Path) -> None:
     source = ODD / "01_mixed_rotation_orders.bvh"
     clip = importing.read_clip(source)
     found = rig_body.clip_roles(clip)
@@ -361,7 +361,7 @@ def test_roles_can_be_given_by_hand_and_what_they_name_must_exist(tmp_path: Path
         ImportOptions(unit=-1),
     ],
 )
-def test_options_that_make_no_sense_are_refused(tmp_path: Path, options: ImportOptions) -> None:
+def test_options_out_of_range_are_refused(tmp_path: Path, options: ImportOptions) -> None:
     with pytest.raises(ValueError, match="expected"):
         imported([ODD / "01_mixed_rotation_orders.bvh"], tmp_path / "out.npz", options)
 
@@ -381,7 +381,7 @@ def test_several_jobs_and_one_give_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 4, 6])
-def test_a_run_that_stops_is_taken_up_again_with_the_same_bytes(tmp_path: Path, after: int) -> None:
+def test_an_interrupted_run_is_resumed_with_the_same_bytes(tmp_path: Path, after: int) -> None:
     files = importing.find_files([ODD])[:6]
     _, written = imported(files, tmp_path / "whole.npz")
     events = importing.run(files, tmp_path / "stopped.npz")
@@ -395,7 +395,7 @@ def test_a_run_that_stops_is_taken_up_again_with_the_same_bytes(tmp_path: Path, 
 
 
 @pytest.mark.slow
-def test_a_damaged_part_is_made_anew(tmp_path: Path) -> None:
+def test_a_damaged_part_is_made_again(tmp_path: Path) -> None:
     files = importing.find_files([ODD])[:3]
     imported(files, tmp_path / "whole.npz")
     events = importing.run(files, tmp_path / "out.npz")
@@ -408,7 +408,7 @@ def test_a_damaged_part_is_made_anew(tmp_path: Path) -> None:
     assert (tmp_path / "out.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
 
 
-def test_a_changed_file_or_option_is_read_anew(tmp_path: Path) -> None:
+def test_after_a_change_of_file_or_options_the_file_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "a.bvh"
     shutil.copy(ODD / "01_mixed_rotation_orders.bvh", file)
     first = importing.run([file], tmp_path / "out.npz")
@@ -438,12 +438,12 @@ def print_and_die(*words, **how):
 builtins.print = print_and_die
 sys.exit(command.main())
 """
-"""The command line, killed at a moment that no busy machine can miss: when it prints its sixth line."""
+"""The command, killed at the same moment on any machine: when it prints its sixth line."""
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
-def test_a_killed_command_leaves_no_output_and_is_taken_up_again(tmp_path: Path) -> None:
+def test_a_killed_command_leaves_no_output_and_is_resumed(tmp_path: Path) -> None:
     wanted = run_cli("-m", "neural_network", "import", ODD, "--jobs", "2", "-o", tmp_path / "whole" / "data.npz")
     assert wanted.returncode == 0
     output = tmp_path / "killed" / "data.npz"
@@ -511,7 +511,7 @@ def test_the_command_prints_a_table_a_summary_and_json_rows(tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["nowhere.bvh"], "no such file"),
         ([], "at least one file"),
@@ -523,17 +523,17 @@ def test_the_command_prints_a_table_a_summary_and_json_rows(tmp_path: Path) -> N
         ([str(ODD), "--rig", "mine"], "rig"),
     ],
 )
-def test_bad_input_ends_with_2_and_a_sentence(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_bad_input_gives_exit_code_2_and_a_message(tmp_path: Path, arguments: list[str], expected: str) -> None:
     output = [] if "-o" in arguments else ["-o", str(tmp_path / "out.npz")]
     done = run_cli("-m", "neural_network", "import", *arguments, *output, cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert expected in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.glob("*.npz"))
 
 
 @pytest.mark.slow
-def test_help_is_everywhere() -> None:
+def test_every_command_has_help() -> None:
     assert "import" in run_cli("-m", "neural_network", "--help").stdout
     text = run_cli("-m", "neural_network", "import", "--help").stdout
     for option in ("--fps", "--skip", "--jobs", "--json", "--rig", "--low-pass", "--mirror"):

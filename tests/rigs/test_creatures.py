@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Creatures in the core: which effectors any tree is given, which bones carry them, and how large a body is."""
+"""Creatures: the effectors proposed for any tree, the bones that move them, and the length of a body."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_proposed_effectors_are_those_that_a_person_would_choose(name: str) 
 
 
 @pytest.mark.parametrize("name", ["dog", "spider", "snake", "dragon"])
-def test_names_do_not_matter_where_the_tree_tells(name: str) -> None:
+def test_names_do_not_matter_if_the_tree_is_clear(name: str) -> None:
     creature = CREATURES[name]
     order = np.random.default_rng(0).permutation(len(creature.names))
     found = find_effectors([f"b{i}x" for i in order], creature.parents, creature.heads)
@@ -43,7 +43,7 @@ def test_a_creature_may_face_anywhere_and_have_any_size(turn: int) -> None:
     assert {dog.names[e] for e in found.effectors} == set(dog.effectors)
 
 
-def test_excluded_bones_are_no_effectors() -> None:
+def test_excluded_bones_are_not_effectors() -> None:
     dog = CREATURES["dog"]
     tail = dog.names.index("tail4")
     found = find_effectors(dog.names, dog.parents, dog.heads, excluded=[tail])
@@ -52,7 +52,7 @@ def test_excluded_bones_are_no_effectors() -> None:
     assert "tail3" in names
 
 
-def test_a_thousand_feathers_are_no_hindrance() -> None:
+def test_hundreds_of_feathers_do_not_change_the_effectors() -> None:
     dragon = CREATURES["dragon"]
     rng = np.random.default_rng(1)
     wings = [dragon.names.index(n) for n in ("W3.L", "W3.R")]
@@ -63,7 +63,7 @@ def test_a_thousand_feathers_are_no_hindrance() -> None:
     assert {names[e] for e in found.effectors} == set(dragon.effectors)
 
 
-def test_controlled_bones_are_those_on_the_way_and_without_length_none() -> None:
+def test_controlled_bones_lead_to_the_effectors_and_have_length() -> None:
     #   0 root - 1 hips - 2 spine - 3 (no length) - 4 head; 1 - 5 tail
     parents = np.array([-1, 0, 1, 2, 3, 1])
     heads = np.array([[0, 0, 0], [0, 0, 1], [0, 0, 2], [0, 0, 3], [0, 0, 3], [0, 1, 1.0]])
@@ -75,13 +75,13 @@ def test_controlled_bones_are_those_on_the_way_and_without_length_none() -> None
         controlled_bones(parents, heads, 2, [4, 5])
 
 
-def test_a_bone_without_length_that_two_hang_on_stays() -> None:
+def test_a_bone_of_zero_length_with_two_children_stays() -> None:
     parents = np.array([-1, 0, 1, 1])
     heads = np.array([[0, 0, 0], [0, 0, 1], [0, 0, 1], [0, 1, 1.0]])
     assert controlled_bones(parents, heads, 0, [2, 3]) == [0, 1, 2, 3]
 
 
-def test_the_body_of_a_person_is_its_height_and_of_an_animal_from_nose_to_tail() -> None:
+def test_body_length_is_height_for_a_person_and_nose_to_tail_for_an_animal() -> None:
     rig = reference()
     assert rig.body_length == pytest.approx(np.ptp(rig.rest_arm[:, 2, 3]))
     dog = body_of(CREATURES["dog"])
@@ -92,7 +92,7 @@ def test_the_body_of_a_person_is_its_height_and_of_an_animal_from_nose_to_tail()
     assert dragon.body_length < 4.8  # the wings, 4.8 m from tip to tip, do not count
 
 
-def test_up_is_up_where_two_feet_lie_far_behind_their_ankles() -> None:
+def test_up_is_found_if_two_feet_are_far_behind_their_ankles() -> None:
     names = ["body", "thigh_l", "shin_l", "long_l", "toe_l", "thigh_r", "shin_r", "long_r", "toe_r", "head"]
     parents = np.array([-1, 0, 1, 2, 3, 0, 5, 6, 7, 0])
     side = np.array([[0.1, 0.1, 0.4], [0.1, 0.0, 0.3], [0.1, 0.3, 0.1], [0.1, -0.1, 0.0]])
@@ -103,7 +103,7 @@ def test_up_is_up_where_two_feet_lie_far_behind_their_ankles() -> None:
     assert np.allclose(bird.axes, np.eye(3))
 
 
-def test_who_reaches_out_with_one_target_is_a_hand_where_there_are_hands() -> None:
+def test_with_one_target_a_hand_reaches_if_there_are_hands() -> None:
     assert errors.hands_of(reference()).tolist() == [0, 1]
     dragon = body_of(CREATURES["dragon"])
     assert {dragon.names[dragon.effectors[e]] for e in errors.hands_of(dragon)} == {"W5.L", "W5.R"}
@@ -113,7 +113,7 @@ def test_who_reaches_out_with_one_target_is_a_hand_where_there_are_hands() -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["dog", "snake"])
-def test_the_trainer_takes_a_creature_and_says_errors_in_body_lengths(tmp_path: Path, name: str) -> None:
+def test_the_trainer_accepts_a_creature_and_gives_errors_in_body_lengths(tmp_path: Path, name: str) -> None:
     poses = poses_of(CREATURES[name])
     pose_set.save(tmp_path / "poses.npz", poses)
     words = ["--data", str(tmp_path / "poses.npz"), "--weights", str(tmp_path / "best.npy"), "--epochs", "2"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Motion carried from any skeleton to any other: same directions, feet on the floor, knees and elbows the right way."""
+"""Motion retargeted from any skeleton to any other: same directions, feet on the floor, hinges bend the right way."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RIGS = all_rigs()
 REFERENCE = reference()
 OWN = {n: j for j, n in enumerate(REFERENCE.names)}
 SAME_WAY = np.radians(1.0)
-"""Two ways of writing one motion down, solved for feet that were detected in both."""
+"""Tolerance for one motion written in two ways: feet are detected and solved in both."""
 
 
 def heads_of(target: Skeleton, rot: np.ndarray, root_pos: np.ndarray) -> np.ndarray:
@@ -61,7 +61,7 @@ def source_directions(clip: Clip) -> np.ndarray:
 @pytest.mark.parametrize(
     "family", ["mixamo", "vroid", "reallusion cc", "3ds max biped", "daz genesis 8", "smpl", "mmd"]
 )
-def test_arms_of_the_reference_point_where_the_source_s_do(family: str) -> None:
+def test_arms_of_the_reference_point_like_the_source_s(family: str) -> None:
     clip = walk(RIGS[family])
     heads = heads_of(*retarget.to_reference(clip))
     arms = [0, 1, 4, 5]
@@ -76,7 +76,7 @@ def test_the_body_s_left_and_front_are_kept() -> None:
     assert np.all(heads[:, OWN["LeftToeBase"], 1] < heads[:, OWN["LeftFoot"], 1])
 
 
-def test_a_file_whose_rest_is_a_heap_gives_the_same_motion() -> None:
+def test_a_file_with_a_meaningless_rest_pose_gives_the_same_motion() -> None:
     clip = walk(RIGS["lafan1"])
     plain, heap = (retarget.to_reference(c) for c in (clip, heaped(clip)))
     assert widest(directions(heads_of(*plain), OWN), directions(heads_of(*heap), OWN)) < np.radians(12)
@@ -85,7 +85,7 @@ def test_a_file_whose_rest_is_a_heap_gives_the_same_motion() -> None:
 
 
 @pytest.mark.parametrize("degrees", [90.0, 180.0, -37.0])
-def test_a_source_that_faces_elsewhere_moves_the_same_elsewhere(degrees: float) -> None:
+def test_a_source_that_faces_another_way_moves_the_same_that_way(degrees: float) -> None:
     rig = RIGS["unity humanoid"]
     clip = walk(rig)
     turn = matrix_from_axis_angle(np.array([0, np.radians(degrees), 0]))  # about the file's up
@@ -130,7 +130,9 @@ def _matrices(clip: Clip) -> np.ndarray:
         ("second life bento", lambda r: turned(r, 180, unit=3.0)),
     ],
 )
-def test_targets_in_other_rests_point_their_arms_alike(family: str, change: Callable[[FamilyRig], FamilyRig]) -> None:
+def test_targets_with_other_rest_poses_point_their_arms_alike(
+    family: str, change: Callable[[FamilyRig], FamilyRig]
+) -> None:
     target_rig: FamilyRig = change(RIGS[family])
     target, bones = skeleton(target_rig), true_bones(target_rig)
     clip = walk(RIGS["mixamo"])
@@ -141,7 +143,7 @@ def test_targets_in_other_rests_point_their_arms_alike(family: str, change: Call
 
 
 @pytest.mark.parametrize("family", ["mixamo", "stylised, few bones", "daz genesis 9", "xsens mvn"])
-def test_standing_feet_stay_on_their_spot_and_above_the_floor(family: str) -> None:
+def test_standing_feet_stay_in_place_and_above_the_floor(family: str) -> None:
     rig = proportioned(RIGS[family], legs=0.9)
     figures = measure(walk(RIGS["unity humanoid"]), skeleton(rig), true_bones(rig))
     assert figures.penetration <= 0.01
@@ -150,7 +152,7 @@ def test_standing_feet_stay_on_their_spot_and_above_the_floor(family: str) -> No
     assert figures.elbows == 0
 
 
-def test_rigs_without_collars_neck_toes_and_spine_bones_give_and_take() -> None:
+def test_rigs_without_shoulders_neck_toes_and_spine_bones_work_as_source_and_target() -> None:
     few, many = RIGS["stylised, few bones"], RIGS["unreal mannequin 5"]
     for source, target_rig in ((few, many), (many, few)):
         target, bones = skeleton(target_rig), true_bones(target_rig)
@@ -172,7 +174,7 @@ def test_a_trunk_of_one_bone_bends_a_trunk_of_three_along_its_whole_length() -> 
     assert turn.max() > np.radians(1)
 
 
-def test_a_wrist_that_twists_alone_turns_the_forearm_with_it() -> None:
+def test_a_twisting_wrist_turns_the_forearm_with_it() -> None:
     rig = RIGS["unity humanoid"]
     clip = walk(rig)
     hand = rig.names.index("LeftHand")
@@ -192,7 +194,7 @@ def _twist(rot: np.ndarray, name: str, along: np.ndarray) -> np.ndarray:
     return twist_about(axis_angle_from_matrix(turn), along)
 
 
-def test_elbows_bend_about_their_hinge_however_the_file_rolls_its_arms() -> None:
+def test_elbows_bend_about_their_hinge_for_any_roll_of_the_arms() -> None:
     """Upper arms rolled by 40 degrees in the file: the reference's elbow must still bend about one axis, its own."""
     rig = RIGS["unity humanoid"]
     clip = walk(rig)
@@ -216,7 +218,7 @@ def test_roles_that_are_given_are_used() -> None:
     )  # what was called left is on the right
 
 
-def test_the_clip_is_left_as_it_was() -> None:
+def test_the_clip_is_not_changed() -> None:
     clip = walk(RIGS["mixamo"])
     before = clip.rotations.copy(), clip.root_pos.copy(), clip.offsets.copy()
     retarget.to_reference(clip)

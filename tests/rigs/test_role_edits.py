@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Roles edited by hand: what is wrong, why a bone was taken, which bone mirrors another; on every family of rigs."""
+"""Editing roles: problems, reasons, and mirrored bones, on every family of rigs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_bone_in_the_middle_has_no_partner() -> None:
     assert mirror(table["Head"], table, rig.names, rig.parents, rig.heads, tails(rig)) is None
 
 
-def test_what_stands_nowhere_near_is_mirrored_by_its_name_alone() -> None:
+def test_a_bone_far_from_the_mirrored_place_is_found_by_its_name_alone() -> None:
     names = ["hips", "claw.L", "hook.R"]
     heads = np.array([[0.0, 0, 1], [0.4, 0, 1], [-0.1, 0.5, 1.6]])
     ends = heads + [0, 0, 0.1]
@@ -75,7 +75,7 @@ def test_a_bone_of_the_mirrored_name_far_away_loses_to_one_in_the_mirrored_place
         ("shoulder.L.001", "shoulder.R.001"),
     ],
 )
-def test_words_for_the_side_are_exchanged(name: str, twin: str) -> None:
+def test_words_for_left_and_right_are_exchanged(name: str, twin: str) -> None:
     names = [name, twin, "Spine", "leg", "reg"]
     assert swap_sides(name, names) == twin
     assert swap_sides(twin, names) == name
@@ -83,12 +83,12 @@ def test_words_for_the_side_are_exchanged(name: str, twin: str) -> None:
 
 
 @pytest.mark.parametrize("family", RIGS)
-def test_what_is_right_has_no_problems(family: str) -> None:
+def test_a_correct_table_has_no_problems(family: str) -> None:
     rig = RIGS[family]
     assert problems(truth(rig), rig.names, rig.parents) == {}
 
 
-def test_problems_are_told_by_role_in_words() -> None:
+def test_problems_are_reported_by_role() -> None:
     names, parents = ["pelvis", "thigh_l", "calf_l", "thigh_r"], np.array([-1, 0, 1, 0])
     right = {"Hips": "pelvis", "LeftThigh": "thigh_l", "LeftShin": "calf_l", "RightThigh": "thigh_r", "Head": ""}
     assert problems(right, names, parents) == {}
@@ -103,11 +103,11 @@ def test_problems_are_told_by_role_in_words() -> None:
     assert astray == {"LeftShin": "'thigh_r' is not below 'thigh_l', which is LeftThigh"}
 
 
-def test_reasons_tell_what_the_names_say() -> None:
+def test_reasons_include_what_the_names_suggest() -> None:
     rig = RIGS["mixamo"]
-    said = reasons(find_roles(rig.names, rig.parents, rig.heads), rig.names)
-    assert "its place in the body and its name" in said["LeftThigh"]
-    assert "its place in the body and its name" in said["LeftHand"], "forty fingers do not make its word a prefix"
+    why = reasons(find_roles(rig.names, rig.parents, rig.heads), rig.names)
+    assert "its place in the body and its name" in why["LeftThigh"]
+    assert "its place in the body and its name" in why["LeftHand"], "forty fingers do not make its word a prefix"
     blank = tuple(f"b{j:03}" for j in range(len(rig.names)))
     found = find_roles(blank, rig.parents, rig.heads)
     assert set(reasons(found, blank)) == {role for role, bone in found.bones.items() if bone is not None}

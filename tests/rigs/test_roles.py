@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which bone is the left hand? By name, by structure, by motion, whatever the rest pose."""
+"""Which bone is the left hand? By name, by structure and by motion, for any rest pose."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def dog() -> tuple[list[str], np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("family", slow_except(RIGS, *list(RIGS)[::3]))
-def test_every_family_is_understood_in_any_rest_pose_facing_and_unit(family: str) -> None:
+def test_every_family_is_recognised_in_any_rest_pose_facing_and_unit(family: str) -> None:
     rig = RIGS[family]
     poses = {
         "T-pose": rig,
@@ -79,7 +79,7 @@ def test_every_family_is_understood_in_any_rest_pose_facing_and_unit(family: str
 
 
 @pytest.mark.parametrize("family", slow_except(RIGS, *list(RIGS)[::3]))
-def test_a_rest_that_is_a_heap_is_understood_from_the_frames(family: str) -> None:
+def test_a_skeleton_with_a_meaningless_rest_pose_is_recognised_from_the_frames(family: str) -> None:
     rig = RIGS[family]
     names, parents, heads, evidence = clip_evidence(heaped(walk(rig)))
     assert not wrong(rig, find_roles(names, parents, heads, **evidence))
@@ -98,7 +98,7 @@ def test_structure_alone_finds_nearly_all_roles_of_all_families() -> None:
 @pytest.mark.parametrize(
     "family", ["mixamo", "3ds max biped", "reallusion cc", "unreal mannequin 5", "second life bento"]
 )
-def test_swapped_left_and_right_names_lose_against_geometry_and_are_reported(family: str) -> None:
+def test_geometry_overrules_swapped_left_and_right_names_and_reports_them(family: str) -> None:
     rig = RIGS[family]
     names = swapped_names(rig.names)
     assert names != list(rig.names)
@@ -107,7 +107,7 @@ def test_swapped_left_and_right_names_lose_against_geometry_and_are_reported(fam
     assert sum("left and right swapped" in n for n in roles.notes) == 2
 
 
-def test_names_decide_the_side_where_geometry_cannot() -> None:
+def test_names_decide_the_side_if_geometry_cannot() -> None:
     rig = build(
         "no feet, straight limbs",
         """
@@ -137,7 +137,7 @@ def test_parents_may_come_after_children() -> None:
     assert not wrong(shuffled, find_roles(shuffled.names, shuffled.parents, shuffled.heads))
 
 
-def test_one_bone_never_plays_two_roles_and_chains_keep_their_order() -> None:
+def test_a_bone_never_has_two_roles_and_chains_keep_their_order() -> None:
     for rig in RIGS.values():
         roles = find_roles(rig.names, rig.parents, rig.heads)
         played = [j for j in roles.bones.values() if j is not None]
@@ -164,7 +164,7 @@ def test_what_is_skipped_has_a_reason() -> None:
     assert set(roles.skipped) | {rig.names[j] for j in roles.bones.values() if j is not None} == set(rig.names)
 
 
-def test_confidence_is_lower_where_names_say_nothing() -> None:
+def test_confidence_is_lower_if_names_tell_nothing() -> None:
     rig = RIGS["unity humanoid"]
     sure = find_roles(rig.names, rig.parents, rig.heads).confidence
     unsure = find_roles(meaningless(rig), rig.parents, rig.heads).confidence
@@ -172,7 +172,7 @@ def test_confidence_is_lower_where_names_say_nothing() -> None:
     assert all(sure[r] > unsure[r] for r in ("LeftHand", "Hips", "RightShin"))
 
 
-def test_a_helper_far_away_disturbs_nothing() -> None:
+def test_a_distant_helper_changes_nothing() -> None:
     rig = RIGS["mixamo"]
     shin = rig.names.index("mixamorig:LeftLeg")
     far = replace(
@@ -186,7 +186,7 @@ def test_a_helper_far_away_disturbs_nothing() -> None:
     assert "distant" in roles.skipped["L_Shin_MESH"]
 
 
-def test_a_dog_is_no_human_even_with_human_names() -> None:
+def test_a_dog_is_not_human_even_with_human_names() -> None:
     names, parents, heads = dog()
     for called in (names, [f"b{j}x" for j in range(len(names))]):
         roles = find_roles(called, parents, heads)
@@ -208,7 +208,7 @@ def test_effectors_of_a_single_chain_are_its_tip() -> None:
     assert ends.effectors == (2,)
 
 
-def test_no_bones_one_bone_and_props_are_no_humans_and_no_crash() -> None:
+def test_no_bones_one_bone_and_props_are_not_human_and_do_not_crash() -> None:
     assert not find_roles([], np.zeros(0, int), np.zeros((0, 3))).humanoid
     assert not find_roles(["sword"], np.array([-1]), np.zeros((1, 3))).humanoid
     line = find_roles([f"rope{j}" for j in range(30)], np.arange(30) - 1, np.arange(90.0).reshape(30, 3))
@@ -216,7 +216,7 @@ def test_no_bones_one_bone_and_props_are_no_humans_and_no_crash() -> None:
     assert not find_roles(["a", "b"], np.array([-1, 0]), np.zeros((2, 3))).humanoid
 
 
-def test_bad_arrays_are_refused_in_words() -> None:
+def test_bad_arrays_are_refused_with_a_message() -> None:
     with pytest.raises(ValueError, match="cycle"):
         find_roles(["a", "b"], np.array([1, 0]), np.zeros((2, 3)))
     with pytest.raises(ValueError, match="expected 2 parents"):
@@ -235,7 +235,7 @@ def test_roles_files_round_trip(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["vroid.json"]
 
 
-def test_a_bare_table_of_some_roles_is_a_roles_file_too(tmp_path: Path) -> None:
+def test_a_bare_table_of_some_roles_is_a_valid_roles_file(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text(json.dumps({"Hips": "b", "Head": None}), encoding="utf-8")
     roles = load_roles(tmp_path / "r.json", ["a", "b"])
     assert roles.bones["Hips"] == 1
@@ -274,7 +274,7 @@ def test_mirroring_twice_gives_the_same_roles() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("names", "least"), [("true", 0.99), ("random", 0.95), ("swapped", 0.99)])
-def test_motion_capture_files_are_understood(mocap: Path, names: str, least: float) -> None:
+def test_motion_capture_files_are_recognised(mocap: Path, names: str, least: float) -> None:
     table = score_truth(mocap, names, files_each=2)
     assert table
     assert all(row.recognised == row.files for row in table)
