@@ -112,7 +112,7 @@ def test_find_roles_finds_all_23_with_reasons(house: Any) -> None:
     for role in ROLE_NAMES:
         sure, why = editing.explain(house, role)
         assert 0 < sure <= 1
-        assert "where it stands in the body" in why
+        assert "its place in the body" in why
 
 
 def test_names_of_the_built_in_rig_are_certain(demo: Any) -> None:
@@ -311,7 +311,7 @@ def test_a_bone_with_two_roles_is_a_warning_in_the_panel_and_an_error_when_used(
         view().mirror = True
     wrong = problems(house)
     assert set(wrong) >= {"LeftHand", "RightHand"}
-    assert "LeftHand too" in wrong["RightHand"]
+    assert "also LeftHand" in wrong["RightHand"]
     says("given two roles", bpy.ops.neural_ik.extract_data)
 
 
