@@ -83,8 +83,8 @@ import sys
 import numpy as np
 from benchmarks import peer_blender
 from benchmarks.peer_solvers import Ask
-from neural_network import forward_kinematics as fk
-from neural_network.reference_rig import reference
+from neural_network.core import forward_kinematics as fk
+from neural_network.core.reference_rig import reference
 import bpy
 rig, pose, worst = reference(), np.load(sys.argv[1]), []
 turned, heads = fk.forward(rig, pose)
