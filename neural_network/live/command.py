@@ -28,6 +28,11 @@ Say = Callable[[str], None]
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
     """Add the commands ``serve`` and ``live``; their output goes to ``say``."""
+    _add_serve(commands, say)
+    _add_live(commands, say)
+
+
+def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
     parser = commands.add_parser(
         "serve",
         help="run a server that learns a rig while it moves, drives it, and solves poses for games",
@@ -49,6 +54,8 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.set_defaults(run=lambda args: run_serve(args, say), threshold=Settings().threshold)
 
+
+def _add_live(commands: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
     parser = commands.add_parser(
         "live",
         help="evaluate live learning on recorded clips",

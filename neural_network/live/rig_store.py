@@ -110,7 +110,7 @@ class RigStore:
         try:
             rig.trainee.load(path)
         except ValueError as error:
-            self._tell("error", f"{error}; starting anew")
+            self._tell("error", f"{error}; starting untrained")
             return False
         rig.saved_at = rig.trainee.frames
         return True

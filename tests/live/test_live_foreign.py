@@ -60,6 +60,7 @@ def served(which: str, folder: Path, server: Server, row: np.ndarray, token: str
     return json.loads(lines[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", sorted(CLIENTS))
 def test_a_foreign_client_receives_the_pose_and_the_prediction(which: str, tmp_path: Path, rng) -> None:
     turns = quaternion_from_axis_angle(rng.standard_normal((3, 3)))
@@ -101,6 +102,7 @@ def test_a_foreign_client_receives_the_pose_and_the_prediction(which: str, tmp_p
     assert np.abs(expected - old.ravel()).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", sorted(CLIENTS))
 def test_a_foreign_client_with_a_wrong_token_receives_an_error(which: str, tmp_path: Path, rng) -> None:
     server = Server(port=0, token=TOKEN, body=ServedBody(("Hips",), (-1,), np.zeros((1, 3))))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import slow_except
 
 from neural_network.live.trainee import LEARNING, NEW, SOLVING, Settings, Trainee
 
@@ -155,7 +156,7 @@ def test_saved_weights_predict_and_go_on_learning_as_before(tmp_path) -> None:
     assert mean_error(other, x, y) < 1.5 * error
 
 
-@pytest.mark.parametrize("damage", ["cut", "text", "sizes", "pickle", "nan"])
+@pytest.mark.parametrize("damage", slow_except(["cut", "text", "sizes", "pickle", "nan"], "cut", "pickle"))
 def test_a_damaged_or_foreign_file_is_refused_and_changes_nothing(tmp_path, damage: str) -> None:
     trainee = taught(100)
     path = tmp_path / "weights.npz"
@@ -213,6 +214,7 @@ def test_the_replay_store_keeps_its_size_however_long_the_stream() -> None:
     assert trainee._age.min() < 400
 
 
+@pytest.mark.slow
 def test_the_same_stream_and_seed_give_the_same_network() -> None:
     x, _ = stream(30)
     assert np.array_equal(taught(80, seed=3).predict(x), taught(80, seed=3).predict(x))
