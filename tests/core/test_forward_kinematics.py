@@ -93,7 +93,7 @@ def test_kinematics_changes_none_of_its_arguments(rng: np.random.Generator) -> N
 
 
 @pytest.mark.parametrize("name", slow_except(RIGS, "turned", "tentacle"))
-@pytest.mark.parametrize("regime", ["any", "zero", "near pi"])
+@pytest.mark.parametrize("regime", slow_except(["any", "zero", "near pi"], "any", "near pi"))
 def test_the_backward_pass_agrees_with_central_differences(name: str, regime: str, rng: np.random.Generator) -> None:
     rig = make_rig(name)
     rot = random_turns(rng, 2, rig.count)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import mocap_clip
+from conftest import mocap_clip, slow_except
 
 from neural_network.formats import asf_amc
 from neural_network.motion.clip import Clip, body_height, global_pose
@@ -284,7 +284,7 @@ def _reversed_bones(asf: bytes) -> bytes:
     return head + b":bonedata\r\n" + b"".join(reversed(blocks)) + b":hierarchy" + tail
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", slow_except(MADE, *list(MADE)[::3]))
 def test_what_can_be_read_is_read_as_the_plain_file(name: str) -> None:
     make, expected = MADE[name]
     clip = asf_amc.parse(*make(ASF, RADIANS), "odd")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import EXACT, mocap_clip
+from conftest import EXACT, mocap_clip, slow_except
 
 from neural_network.formats import bvh
 from neural_network.formats.text import count_words, read_numbers
@@ -408,7 +408,7 @@ def _numbered() -> str:
     return "\n".join(f"{n}: {row}" for n, row in enumerate(ROWS.strip().split("\n"), 1))
 
 
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("name", slow_except(READ, *list(READ)[::3]))
 def test_what_can_be_read_is_read_as_the_plain_file(name: str) -> None:
     make, expected = READ[name]
     made = make()

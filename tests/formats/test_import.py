@@ -287,6 +287,7 @@ def test_equal_file_names_are_told_apart_by_their_folder(tmp_path: Path) -> None
     assert pose_set.load(written[0].path).clip_names == ("a/walk", "b/walk")
 
 
+@pytest.mark.slow
 def test_people_are_retargeted_to_one_rig_on_request(tmp_path: Path) -> None:
     files = [ODD / name for name in ("01_mixed_rotation_orders.bvh", "10_names_with_spaces.bvh", "36_z_up_metres.bvh")]
     rows, written = imported(files, tmp_path / "out.npz", ImportOptions(rig="reference"))

@@ -80,6 +80,7 @@ def test_every_row_comes_once_and_is_a_positive_number(rig: str, layout: str) ->
         assert better or row.unit == "x"
 
 
+@pytest.mark.slow
 def test_it_runs_without_weights_and_without_poses() -> None:
     first = next(bench.run(seconds=0.001, epoch=64))
     assert first.name == "gradient_speedup"

@@ -78,7 +78,7 @@ def cast(values: Targets | Truth, kind: type) -> dict[str, np.ndarray | None]:
 
 @pytest.mark.parametrize("layout", slow_except(["reference", "free"], "reference"))
 @pytest.mark.parametrize("regime", slow_except(REGIMES, "any"))
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", slow_except(ALONE, *list(ALONE)[:-1]))
 def test_gradients_agree_with_central_differences(
     name: str, regime: str, layout: str, rng: np.random.Generator
 ) -> None:
@@ -93,7 +93,7 @@ def test_gradients_agree_with_central_differences(
     assert relative_error(gradient, numeric_gradient(value, outputs, 3e-4)) <= GRADIENT
 
 
-@pytest.mark.parametrize("name", slow_except(["a_pose", "turned", "creature", "tentacle"], "turned", "tentacle"))
+@pytest.mark.parametrize("name", slow_except(["a_pose", "turned", "creature", "tentacle"], "tentacle"))
 def test_gradients_agree_on_every_rig(name: str, rng: np.random.Generator) -> None:
     rig, layout, weights = make_rig(name), LAYOUTS["free"], Losses(joints=0.2, orientation=1.0)
     outputs, targets, truth = problem(rig, "free", "any", rng)

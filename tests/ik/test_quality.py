@@ -69,6 +69,7 @@ def test_a_network_that_has_learned_passes_all_six() -> None:
     assert found["Consistency"].score == 0
 
 
+@pytest.mark.slow
 def test_zeroed_weights_fail() -> None:
     net = learned()[0]
     found = suite_of(replace(net, parameters=0 * net.parameters))
@@ -115,6 +116,7 @@ def test_a_network_that_changes_its_mind_fails_consistency(monkeypatch: pytest.M
     assert not suite_of(learned()[0])["Consistency"].passed
 
 
+@pytest.mark.slow
 def test_a_card_without_pairs_to_go_between_is_still_json() -> None:
     """One test frame: nothing to interpolate, which counts as failed, and no NaN in a file."""
     net, poses, samples, parts = learned()
@@ -193,6 +195,7 @@ def test_natural_is_not_measured_where_there_is_nothing_to_copy_and_counts_neith
     json.dumps(card, allow_nan=False)
 
 
+@pytest.mark.slow
 def test_one_fold_that_fails_fails_natural_for_all() -> None:
     _, poses, _, _ = learned()
     good = measured()

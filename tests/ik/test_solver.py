@@ -164,6 +164,7 @@ def test_the_hips_given_are_the_hips_returned() -> None:
     np.testing.assert_array_equal(alone.root_pos, goals.root_pos[0])
 
 
+@pytest.mark.slow
 def test_quaternions_are_unit_and_of_one_sign() -> None:
     found, poses = trained()
     goals = goals_of(poses, np.arange(20))

@@ -166,6 +166,7 @@ def test_it_stops_when_patience_ends_and_keeps_the_best(problem: tuple[Skeleton,
     assert batches.error_of(net, problem[1], held) == pytest.approx(min(values), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_time_limit_ends_it(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
     _, epochs = run(problem, replace(QUICK, epochs=10_000, patience=10_000, time_limit=0.15))
     assert 1 <= len(epochs) < 10_000
@@ -173,6 +174,7 @@ def test_a_time_limit_ends_it(problem: tuple[Skeleton, Samples, np.ndarray]) -> 
     assert epochs[-1].state.spent >= 0.15
 
 
+@pytest.mark.slow
 def test_progress_counts_up_to_one(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
     _, epochs = run(problem, replace(QUICK, epochs=4, patience=99))
     np.testing.assert_allclose([e.share for e in epochs], [0.25, 0.5, 0.75, 1])
@@ -180,6 +182,7 @@ def test_progress_counts_up_to_one(problem: tuple[Skeleton, Samples, np.ndarray]
     assert [len(e.state.history) for e in epochs] == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_pose_mix_can_be_turned_off(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
     on, off = (run(problem, replace(QUICK, mix=mix))[0] for mix in (0.5, 0.0))
     assert np.any(on.parameters != off.parameters)

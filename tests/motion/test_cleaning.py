@@ -54,6 +54,7 @@ def test_sound_motion_is_left_alone(walk: Clip) -> None:
     assert found.doubts == ()
 
 
+@pytest.mark.slow
 def test_motion_capture_keeps_every_real_frame(mocap: Path) -> None:
     clip = mocap_clip(mocap / "bvh" / "cmu_mb" / "02_01.bvh")
     parts, found = cleaning.clean(clip)

@@ -131,6 +131,7 @@ def test_one_command_trains_tests_and_tells_what_to_press(data: Path, tmp_path: 
     assert sorted(p.name for p in weights.parent.iterdir()) == ["best.npy"]
 
 
+@pytest.mark.slow
 def test_help_names_every_flag_with_its_default() -> None:
     done = run_cli("standalone_trainer.py", "--help", env={"COLUMNS": "200"})
     assert done.returncode == 0
@@ -575,14 +576,6 @@ def other_people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def begun(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Weights to start from."""
-    path = tmp_path_factory.mktemp("weights") / "begun.npy"
-    standalone_trainer.main(["--data", str(data), "--weights", str(path), "--quiet", *QUICK, "--seed", "7"])
-    return path
-
-
 @pytest.mark.parametrize(
     "words",
     slow_except(
@@ -608,9 +601,9 @@ def begun(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=lambda words: " ".join(words) or "default",
 )
 def test_the_file_read_back_gives_the_printed_figures(
-    words: tuple[str, ...], trainer: Trainer, tmp_path: Path, data: Path, other_people: Path, begun: Path
+    words: tuple[str, ...], trainer: Trainer, tmp_path: Path, data: Path, other_people: Path, usual: Usual
 ) -> None:
-    files = {"OTHERS": other_people, "BEGUN": begun}
+    files = {"OTHERS": other_people, "BEGUN": usual.folder / "best.npy"}
     code, _, err = trainer(*QUICK, *(files.get(w, w) for w in words), "--json", tmp_path / "card.json")
     assert (code, err) == (1, "")
     card = json.loads((tmp_path / "card.json").read_text())
@@ -677,6 +670,7 @@ def test_only_an_empty_file_counts_as_an_old_cancel_file(trainer: Trainer, tmp_p
     assert (tmp_path / "diary").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_missing_data_says_what_to_do(tmp_path: Path) -> None:
     done = run_cli("standalone_trainer.py", "--data", tmp_path / "none.npz", "--weights", tmp_path / "best.npy")
     assert "no training data at" in one_sentence(done.returncode, done.stdout, done.stderr)

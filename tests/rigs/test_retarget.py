@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import mocap_clip
+from conftest import mocap_clip, slow_except
 
 from benchmarks.retarget import SKATE, measure, without_first
 from benchmarks.rigs import FamilyRig, a_pose, all_rigs, heaped, proportioned, skeleton, true_bones, turned, walk
@@ -59,7 +59,8 @@ def source_directions(clip: Clip) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "family", ["mixamo", "vroid", "reallusion cc", "3ds max biped", "daz genesis 8", "smpl", "mmd"]
+    "family",
+    slow_except(["mixamo", "vroid", "reallusion cc", "3ds max biped", "daz genesis 8", "smpl", "mmd"], "vroid", "mmd"),
 )
 def test_arms_of_the_reference_point_like_the_source_s(family: str) -> None:
     clip = walk(RIGS[family])
@@ -84,7 +85,7 @@ def test_a_file_with_a_meaningless_rest_pose_gives_the_same_motion() -> None:
     assert widest(directions(heads_of(*plain), OWN)[:, arms], directions(heads_of(*heap), OWN)[:, arms]) < SAME_WAY
 
 
-@pytest.mark.parametrize("degrees", [90.0, 180.0, -37.0])
+@pytest.mark.parametrize("degrees", slow_except([90.0, 180.0, -37.0], -37.0))
 def test_a_source_that_faces_another_way_moves_the_same_that_way(degrees: float) -> None:
     rig = RIGS["unity humanoid"]
     clip = walk(rig)
@@ -142,7 +143,9 @@ def test_targets_with_other_rest_poses_point_their_arms_alike(
     assert widest(directions(heads, bones)[:, arms], source_directions(clip)[:, arms]) < np.radians(0.01)
 
 
-@pytest.mark.parametrize("family", ["mixamo", "stylised, few bones", "daz genesis 9", "xsens mvn"])
+@pytest.mark.parametrize(
+    "family", slow_except(["mixamo", "stylised, few bones", "daz genesis 9", "xsens mvn"], "daz genesis 9")
+)
 def test_standing_feet_stay_in_place_and_above_the_floor(family: str) -> None:
     rig = proportioned(RIGS[family], legs=0.9)
     figures = measure(walk(RIGS["unity humanoid"]), skeleton(rig), true_bones(rig))
@@ -267,7 +270,7 @@ def test_motion_capture_stands_on_the_reference_s_feet(mocap: Path, name: str) -
     assert figures.wrist < np.radians(90)
 
 
-@pytest.mark.parametrize("family", ["mixamo", "stylised, few bones", "unreal mannequin 5", "mmd"])
+@pytest.mark.parametrize("family", slow_except(["mixamo", "stylised, few bones", "unreal mannequin 5", "mmd"], "mmd"))
 def test_the_reference_in_a_body_s_own_lengths_moves_exactly_as_the_body(family: str) -> None:
     clip = walk(proportioned(RIGS[family], legs=0.8, arms=1.2, width=1.3))
     skeleton_of_it, rot, root_pos = retarget.to_proportioned_reference(clip)
@@ -294,6 +297,7 @@ def test_the_reference_in_a_body_s_own_lengths_keeps_its_joint_limits() -> None:
     np.testing.assert_array_equal(skeleton_of_it.limits, REFERENCE.limits)
 
 
+@pytest.mark.slow
 def test_long_arms_on_short_legs_do_not_reach_through_the_floor() -> None:
     rig = RIGS["mixamo"]
     clip = walk(rig)

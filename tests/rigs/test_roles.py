@@ -137,6 +137,7 @@ def test_parents_may_come_after_children() -> None:
     assert not wrong(shuffled, find_roles(shuffled.names, shuffled.parents, shuffled.heads))
 
 
+@pytest.mark.slow
 def test_a_bone_never_has_two_roles_and_chains_keep_their_order() -> None:
     for rig in RIGS.values():
         roles = find_roles(rig.names, rig.parents, rig.heads)
