@@ -11,7 +11,7 @@ from benchmarks.creatures import Creature, action, body_of, rest
 
 
 def put(creature: Creature, name: str = "Creature") -> Any:
-    """An armature object with all bones of a creature, active, and actions that move it."""
+    """Create an armature object with all bones of a creature and make it active."""
     import bpy
 
     armature = bpy.data.armatures.new(name)
@@ -32,7 +32,7 @@ def put(creature: Creature, name: str = "Creature") -> Any:
 
 
 def animate(ob: Any, creature: Creature, clips: tuple[str, ...], actions: Any) -> None:
-    """Key the creature's actions on its bones, those of the body alone; ``actions`` is the extension's module of that name."""
+    """Key the creature's actions on the bones of its body; ``actions`` is the extension's module of that name."""
     import bpy
 
     from neural_network.core.rotations import quaternion_from_axis_angle

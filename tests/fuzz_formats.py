@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-# ruff: noqa: T201 - run by hand it prints what it found
-"""Mutated and truncated motion files: each must be read or refused with a ValueError, quickly and in little memory.
+# ruff: noqa: T201 - prints its results when run by hand
+"""Mutated and truncated motion files: each must be read, or refused with a ValueError, quickly and with little memory.
 
-``python tests/fuzz_formats.py`` tries 10,000 of them and prints what came of it; the test run tries a few hundred.
-A file is judged by what Python's allocator says it took at its peak, beyond a fixed allowance for tables that do not grow
-with the file, and by CPU time, measured twice where the first was too long.
+``python tests/fuzz_formats.py`` tries 10,000 of them and prints the result; the test run tries a hundred. Memory is the
+peak of Python's allocator, beyond a fixed allowance for tables that do not grow with the file; time is CPU time, measured
+twice if the first was too long.
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ import numpy as np
 
 ODD = Path(__file__).resolve().parent / "odd"
 KINDS = ("bvh", "amc", "asf")
-SLOWEST = 1.0  # [s of CPU time] for one file; nothing here waits, and the machine may be busy
+SLOWEST = 1.0  # [s of CPU time] for one file
 MEMORY = 10  # times the file
-ALLOWANCE = (
-    1 << 20
-)  # [bytes] that do not depend on the file: code paths, tables, the chunk buffers of the number reader
+ALLOWANCE = 1 << 20  # [bytes] that do not depend on the file: tables, and the buffers of the number reader
 
 WORDS = (
     *(b"HIERARCHY", b"ROOT", b"JOINT", b"End Site", b"OFFSET", b"CHANNELS", b"MOTION", b"Frames:", b"Frame Time:"),
@@ -43,20 +41,20 @@ WORDS = (
 
 @dataclass
 class Outcome:
-    """What came of a run."""
+    """The result of a run."""
 
     tried: int = 0
     read: int = 0
     refused: int = 0
     slowest: float = 0.0
-    hungriest: float = 0.0
-    """Peak memory of a file over its size, the allowance taken off."""
+    most_memory: float = 0.0
+    """Largest peak memory, beyond the allowance, as a multiple of the size of the file."""
     reasons: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
 
 def seeds() -> list[tuple[str, bytes]]:
-    """(kind, bytes) of the files that are mutated: the odd ones, and some of 300 KB, where memory is seen."""
+    """(kind, bytes) of the files to mutate: the odd ones, and some of 300 KB, for which memory matters."""
     found = [(path.suffix[1:], path.read_bytes()) for path in sorted(ODD.iterdir()) if path.suffix[1:] in KINDS]
     for name in ("01_mixed_rotation_orders.bvh", "03_six_channels_everywhere.bvh", "26_nan_and_inf.bvh"):
         head, rows = re.split(rb"(?<=Frame Time: 0.0333333\n)", (ODD / name).read_bytes().replace(b"\r", b""))
@@ -65,7 +63,7 @@ def seeds() -> list[tuple[str, bytes]]:
 
 
 def mutated(data: bytes, rng: np.random.Generator) -> bytes:
-    """One to eight random damages: cuts, swaps, repeats, flipped bytes, words from elsewhere."""
+    """The data with one to eight random mutations: cuts, swaps, repeats, flipped bits, other words."""
     for _ in range(int(rng.integers(1, 9))):
         if not data:
             return data
@@ -109,7 +107,7 @@ def mutated(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def readers() -> dict[str, Callable[[bytes], object]]:
-    """What reads each kind; an .amc on a sound skeleton, an .asf under a sound motion."""
+    """The reader of each kind; an .amc is read with a valid skeleton, an .asf with a valid motion."""
     from neural_network.formats import asf_amc, bvh
 
     asf, amc = (ODD / "mini.asf").read_bytes(), (ODD / "mini_radians.amc").read_bytes()
@@ -129,7 +127,7 @@ def run(count: int, seed: int = 0, clean: bool = True) -> Iterator[Outcome]:
     originals, read = seeds(), readers()
     outcome = Outcome()
     for kind, data in [*originals, ("bvh", originals[0][1].replace(b"Hips", b"\x83Z\x83\x93"))]:
-        read[kind](data)  # what is loaded once (codecs, patterns) belongs to no file
+        read[kind](data)  # load codecs and patterns now, so that they count for no file
     for n in range(count):
         kind, data = originals[int(rng.integers(len(originals)))]
         data = mutated(data, rng)
@@ -143,11 +141,11 @@ def run(count: int, seed: int = 0, clean: bool = True) -> Iterator[Outcome]:
             assert isinstance(clip, Clip)
             if clip.frames:
                 if not (np.isfinite(clip.rotations).all() and np.isfinite(clip.root_pos).all()):
-                    outcome.failures.append(f"{label}: numbers that are not finite")
+                    outcome.failures.append(f"{label}: numbers are not finite")
                 if np.abs(np.linalg.norm(clip.rotations, axis=-1) - 1).max() > 1e-6:
-                    outcome.failures.append(f"{label}: quaternions that are not unit")
+                    outcome.failures.append(f"{label}: quaternions are not unit")
             if not (np.isfinite(clip.offsets).all() and clip.fps > 0 and clip.unit > 0):
-                outcome.failures.append(f"{label}: a skeleton, rate or unit that cannot be used")
+                outcome.failures.append(f"{label}: unusable skeleton, rate or unit")
             if clean:
                 cleaning.clean(clip)
             outcome.read += 1
@@ -167,17 +165,17 @@ def run(count: int, seed: int = 0, clean: bool = True) -> Iterator[Outcome]:
             with contextlib.suppress(ValueError):
                 read[kind](data)
             took = min(took, time.process_time() - begin)
-        hunger = max(0, peak - ALLOWANCE) / max(len(data), 1)
-        outcome.slowest, outcome.hungriest = max(outcome.slowest, took), max(outcome.hungriest, hunger)
+        memory = max(0, peak - ALLOWANCE) / max(len(data), 1)
+        outcome.slowest, outcome.most_memory = max(outcome.slowest, took), max(outcome.most_memory, memory)
         if took > SLOWEST:
             outcome.failures.append(f"{label}: {took:.1f} s")
-        if hunger > MEMORY:
+        if memory > MEMORY:
             outcome.failures.append(f"{label}: {peak} bytes of memory")
         yield outcome
 
 
 def main() -> int:
-    """Run and print; exit code 1 where a file broke a promise."""
+    """Run and print; returns 1 if a file failed."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
@@ -188,9 +186,9 @@ def main() -> int:
             print(f"{outcome.tried} files, {len(outcome.failures)} failures", *outcome.failures[-1:], flush=True)
     print(
         f"{outcome.tried} mutated files in {time.perf_counter() - begin:.0f} s: {outcome.read} read, {outcome.refused} refused "
-        f"with a sentence, {len(outcome.failures)} failures"
+        f"with a message, {len(outcome.failures)} failures"
     )
-    print(f"slowest file {outcome.slowest * 1000:.0f} ms, hungriest {outcome.hungriest:.1f} times its size")
+    print(f"slowest file {outcome.slowest * 1000:.0f} ms, most memory {outcome.most_memory:.1f} times its size")
     for reason, count in outcome.reasons.most_common(12):
         print(f"  {count:6} {reason}")
     for failure in outcome.failures[:10]:
