@@ -204,6 +204,18 @@ def test_poses_in_memory_are_saved_for_the_character_they_came_from(two: tuple[A
     ]
 
 
+def test_saving_says_where_two_characters_share_a_rig(demo: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    import bpy
+
+    keep_actions("walk")
+    for name, words in (("Hero", ""), ("Villain", ", where Hero is kept, which has the same rig")):
+        demo.name = name
+        extract_and_save(demo)
+        assert f"poses.npz{words}\n" in capfd.readouterr().out
+    assert len(list((folder() / "characters").iterdir())) == 1
+    assert bpy.context.active_object == demo
+
+
 def test_train_and_show_full_path_take_the_active_characters_files(two: tuple[Any, Any]) -> None:
     import bpy
 

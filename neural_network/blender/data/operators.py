@@ -151,17 +151,21 @@ class NEURAL_IK_OT_save_data(Button, bpy.types.Operator):
         keep = memory.memory
         poses = keep.poses
         assert poses is not None  # see why_not
+        shared = ""
         try:
             if self.filepath:
                 path = Path(bpy.path.abspath(self.filepath))
             else:
-                path = characters.keep_poses_of(poses.skeleton, context, keep.poses_name).poses
+                character = characters.keep_poses_of(poses.skeleton, context, keep.poses_name)
+                path = character.poses
+                if keep.poses_name not in ("", character.name):
+                    shared = f", where {character.name} is kept, which has the same rig"
             pose_set.save(path, poses)
         except OSError as error:
             self.report({"ERROR"}, str(error))
             return {"CANCELLED"}
         keep.unsaved = False
-        self.report({"INFO"}, f"{poses.frames} poses saved to {path}")
+        self.report({"INFO"}, f"{poses.frames} poses saved to {path}{shared}")
         return {"FINISHED"}
 
 
