@@ -76,7 +76,10 @@ def glorot(network: Stack, rng: np.random.Generator, last: float = 1.0) -> None:
 
 
 def forward(network: Stack, x: np.ndarray) -> list[np.ndarray]:
-    """Inputs (N, I) to the activations of every layer, [x, hidden, ..., outputs], kept for :func:`backward`."""
+    """Inputs (N, I) to the activations of every layer, [x, hidden, ..., outputs], kept for :func:`backward`.
+
+    A single input (I) gives activations without the leading axis.
+    """
     function = ACTIVATIONS[network.activation][0]
     out = [x]
     for weights, bias in network.layers[:-1]:

@@ -199,10 +199,7 @@ class Trainee:
         """Outputs (outputs) for ``x`` (inputs), or (N, outputs) for (N, inputs); before the first frame zeros."""
         mean, deviation, out_mean, out_deviation = self._scales
         unit = self._near((np.asarray(x, np.float64) - mean) / deviation).astype(np.float32)
-        return (
-            layers.forward(self._stack, np.atleast_2d(unit))[-1].reshape(*unit.shape[:-1], -1) * out_deviation
-            + out_mean
-        )
+        return layers.forward(self._stack, unit)[-1] * out_deviation + out_mean
 
     def train(self, steps: int, seconds: float = np.inf, clock: Callable[[], float] = time.perf_counter) -> int:
         """Learn from random batches of the past: at most ``steps`` of them, ending once ``seconds`` are over.

@@ -150,6 +150,17 @@ def test_the_state_of_an_epoch_stays_what_it_was(problem: tuple[Skeleton, Sample
     np.testing.assert_array_equal(state.best, kept[1])
 
 
+def test_by_default_the_averaged_weights_are_validated_and_kept(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
+    rig, samples, parts = problem
+    learning = task.PoseTask(*problem, Training(hidden=(8,), epochs=1))
+    (epoch,) = loop.train(learning, task.loop_settings(learning.config))
+    state = epoch.state
+    np.testing.assert_array_equal(state.best, state.average)
+    assert not np.array_equal(state.average, state.parameters)
+    held = np.flatnonzero(parts == VALIDATION)
+    assert epoch.validation == batches.error_of(learning.network(state), samples, held)
+
+
 def test_it_stops_when_patience_ends_and_keeps_the_best(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
     """A step size that is far too large gets worse at once."""
     net, epochs = run(problem, replace(QUICK, lr=3.0, epochs=50, patience=3))
