@@ -151,7 +151,7 @@ def test_the_state_of_an_epoch_stays_what_it_was(problem: tuple[Skeleton, Sample
 
 
 def test_by_default_the_averaged_weights_are_validated_and_kept(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
-    rig, samples, parts = problem
+    _, samples, parts = problem
     learning = task.PoseTask(*problem, Training(hidden=(8,), epochs=1))
     (epoch,) = loop.train(learning, task.loop_settings(learning.config))
     state = epoch.state
