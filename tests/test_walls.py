@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The walls of the house: who may know whom, what the ground floor never does, and what no file may hold.
+"""Rules on files: which room may import which, what code outside ``blender/`` never does, and what no file may contain.
 
-Modules are found by walking the tree. Only the order of the rooms is written down, in LEVELS.
+Modules are found by walking the tree. Only the order of the rooms is written down, in LEVELS and FEATURES.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LEVELS = (
     ("core",),
 )
 """Rooms of neural_network from top to bottom. A room may import itself and the rooms of the rows below it: never one above,
-and never a neighbour of its own row, so the wings do not know each other. A new room takes its place here."""
+and never another of its own row, so the wings do not know each other. A new room gets its place here."""
 
 FEATURES = (
     ("teach",),
@@ -42,12 +42,12 @@ FEATURES = (
 """Folders of neural_network/blender from top to bottom, one for each thing an animator does; the same rule."""
 
 LEARNING_KNOWS = ("files", "messages")
-"""Modules of ``core`` that ``learning`` may import: it knows no skeleton and no rotation."""
+"""Modules of ``core`` that ``learning`` may import: it uses no skeleton and no rotation."""
 
 
 @functools.cache
 def repository_files() -> list[Path]:
-    """Every file that git knows or would take in; without git, every file outside of folders that begin with a dot."""
+    """Every file that git tracks or would add; without git, every file outside hidden folders."""
     try:
         listed = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -75,7 +75,7 @@ def is_blender(path: Path) -> bool:
     return parts_of(path)[:2] == ("neural_network", "blender")
 
 
-def ground_floor() -> list[Path]:
+def outside_blender() -> list[Path]:
     return [p for p in python_files(CORE) if not is_blender(p)]
 
 
@@ -91,7 +91,7 @@ def where(path: Path, node: ast.AST) -> str:
 
 
 def import_faults(tree: ast.AST, path: Path) -> Iterator[str]:
-    """Imports that would break where neural_network lives under another name, or that leave it."""
+    """Imports that would break where neural_network has another name, or that leave it."""
     depth = len(parts_of(path)) if path.name == "__init__.py" else len(parts_of(path)) - 1
     for node in nodes(tree):
         if isinstance(node, ast.Import):
@@ -124,7 +124,7 @@ def level_faults(
     levels: tuple[tuple[str, ...], ...] = LEVELS,
     package: tuple[str, ...] = ("neural_network",),
 ) -> Iterator[str]:
-    """Arrows that point up or sideways between the rooms of ``package``, and rooms that have no place in ``levels`` yet."""
+    """Imports that point up or sideways between the rooms of ``package``, and rooms that have no place in ``levels`` yet."""
     level = {name: row for row, names in enumerate(levels) for name in names}
 
     def room(module: tuple[str, ...]) -> str | None:
@@ -136,18 +136,18 @@ def level_faults(
         return
     for node, target in imported(tree, path, modules):
         if target[: len(package)] != package:
-            continue  # the walls of the whole house look at it
+            continue  # the rule for all of neural_network covers it
         other = room(target)
         if other == own or (other is not None and other not in level):
-            continue  # a room without a place is reported once, at itself
+            continue  # a room without a place is reported once, where it is
         if own is None:
             if not is_lazy(tree, node):
-                yield f"{where(path, node)}: {'/'.join(package)}/__init__.py comes with every room, so it may import none at once"
+                yield f"{where(path, node)}: {'/'.join(package)}/__init__.py comes with every room: import inside functions only"
         elif other is None:
-            yield f"{where(path, node)}: import from the room that has it, not from the package itself"
+            yield f"{where(path, node)}: import from the room that has the name, not from the package itself"
         elif level[own] >= level[other]:
             side = "above" if level[own] > level[other] else "beside"
-            yield f"{where(path, node)}: {own} may not import {other}, which stands {side} it"
+            yield f"{where(path, node)}: {own} may not import {other}, which is {side} it"
 
 
 def is_lazy(tree: ast.AST, wanted: ast.AST) -> bool:
@@ -162,7 +162,7 @@ def is_lazy(tree: ast.AST, wanted: ast.AST) -> bool:
 
 
 def circles(graph: dict[tuple[str, ...], set[tuple[str, ...]]]) -> list[str]:
-    """Modules left over when those that import nothing are taken away, again and again."""
+    """Modules in a circle of imports: what is left when modules that import nothing are removed, again and again."""
     left = {module: {t for t in targets if t in graph and t != module} for module, targets in graph.items()}
     while free := [module for module, targets in left.items() if not targets & left.keys()]:
         for module in free:
@@ -173,7 +173,7 @@ def circles(graph: dict[tuple[str, ...], set[tuple[str, ...]]]) -> list[str]:
 # ---- what the source never does
 
 BANNED_MODULES = {
-    "pickle": "pickle runs what it reads",
+    "pickle": "pickle executes what it reads",
     "marshal": "marshal trusts what it reads",
     "shelve": "shelve is pickle",
     "dill": "dill is pickle",
@@ -185,7 +185,7 @@ BANNED_MODULES = {
 
 
 def habit_faults(tree: ast.AST, path: Path, *, may_print: bool) -> Iterator[str]:
-    """pickle, eval, exec, threads, and where it is not allowed, print."""
+    """Uses of pickle, eval, exec and threads, and of print where it is not allowed."""
     for node in nodes(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -199,7 +199,7 @@ def habit_faults(tree: ast.AST, path: Path, *, may_print: bool) -> Iterator[str]
             if isinstance(node.func, ast.Name) and node.func.id in {"eval", "exec", "__import__"}:
                 yield f"{where(path, node)} calls {node.func.id}"
             if isinstance(node.func, ast.Name) and node.func.id == "print" and not may_print:
-                yield f"{where(path, node)} prints: the ground floor yields or returns, its caller prints"
+                yield f"{where(path, node)} prints: code outside blender/ yields or returns, and its caller prints"
             for keyword in node.keywords:
                 if keyword.arg == "allow_pickle" and not (
                     isinstance(keyword.value, ast.Constant) and keyword.value.value is False
@@ -212,15 +212,15 @@ def is_main_guard(node: ast.AST) -> bool:
 
 
 def sys_path_faults(tree: ast.Module, path: Path, *, main_guard_may: bool) -> Iterator[str]:
-    """Any touch of sys.path, but in the main guard where that is allowed."""
+    """Uses of sys.path, except in the main guard where that is allowed."""
     for statement in tree.body:
         if main_guard_may and is_main_guard(statement):
             continue
         for node in nodes(statement):
             if isinstance(node, ast.Attribute) and node.attr == "path" and ast.unparse(node) == "sys.path":
-                yield f"{where(path, node)} touches sys.path"
+                yield f"{where(path, node)} uses sys.path"
             if isinstance(node, ast.ImportFrom) and node.module == "sys" and any(a.name == "path" for a in node.names):
-                yield f"{where(path, node)} touches sys.path"
+                yield f"{where(path, node)} uses sys.path"
 
 
 MACHINE = {
@@ -262,7 +262,7 @@ def complain(faults: list[str]) -> None:
     assert not faults, "\n" + "\n".join(faults)
 
 
-# ---- the walls
+# ---- the rules
 
 ALONE = """
 import importlib, importlib.machinery, json, sys, types
@@ -273,7 +273,7 @@ allowed = set(sys.stdlib_module_names) | {"numpy", "neural_network", "bl_ext"}
 class Wall:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] not in allowed:
-            raise ImportError("the wall: " + name + " is not NumPy and not Python's own")
+            raise ImportError(name + " is neither NumPy nor a part of Python")
 
 sys.meta_path.insert(0, Wall())
 root, (prefixes, names, alone) = sys.argv[1], map(json.loads, sys.argv[2:])
@@ -315,7 +315,7 @@ AS_EXTENSION = "bl_ext.user_default.neural_ik."
 )
 def test_every_module_outside_blender_imports_with_numpy_and_nothing_else(prefix: str, alone: bool) -> None:
     """In a fresh interpreter where importing bpy, or anything but NumPy, raises; under the name Blender gives it, too."""
-    names = sorted(".".join(parts_of(p)) for p in ground_floor())
+    names = sorted(".".join(parts_of(p)) for p in outside_blender())
     assert "neural_network.core.rotations" in names
     done = run_cli("-c", ALONE, REPO, json.dumps([prefix]), json.dumps(names), json.dumps(alone))
     assert done.returncode == 0, done.stderr
@@ -325,7 +325,7 @@ def test_every_module_outside_blender_imports_with_numpy_and_nothing_else(prefix
 
 
 @pytest.mark.slow
-def test_the_wall_of_the_lonely_interpreter_stands(tmp_path: Path) -> None:
+def test_an_import_of_anything_else_is_seen(tmp_path: Path) -> None:
     package = tmp_path / "neural_network"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -348,45 +348,45 @@ def test_imports_inside_neural_network_are_relative_and_never_climb_above_it() -
     complain([fault for path in python_files(CORE) for fault in import_faults(parse(path), path)])
 
 
-def test_arrows_point_down_only() -> None:
+def test_imports_point_down_only() -> None:
     paths = python_files(CORE)
     complain([fault for path in paths for fault in level_faults(parse(path), path, modules_of(paths))])
 
 
-def test_features_in_blender_know_only_those_below_them() -> None:
+def test_features_in_blender_import_only_those_below_them() -> None:
     paths = [path for path in python_files(CORE) if is_blender(path)]
     package = ("neural_network", "blender")
     complain([f for path in paths for f in level_faults(parse(path), path, modules_of(paths), FEATURES, package)])
 
 
 def skeleton_faults(tree: ast.AST, path: Path, modules: set[tuple[str, ...]]) -> Iterator[str]:
-    """What ``learning`` imports of the house beside itself and the few modules it may."""
+    """What ``learning`` imports beside itself and the few modules it may."""
     for node, target in imported(tree, path, modules):
         if target[1:2] != ("learning",) and not (
             target[1:2] == ("core",) and target[2:3] and target[2] in LEARNING_KNOWS
         ):
-            yield f"{where(path, node)}: learning knows no skeleton, it may not import {'.'.join(target)}"
+            yield f"{where(path, node)}: learning uses no skeleton, so it may not import {'.'.join(target)}"
 
 
-def test_learning_knows_no_skeleton() -> None:
+def test_learning_uses_no_skeleton() -> None:
     paths = python_files(CORE)
     own = [path for path in paths if parts_of(path)[1:2] == ("learning",)]
     assert own
     complain([fault for path in own for fault in skeleton_faults(parse(path), path, modules_of(paths))])
 
 
-def test_nobody_imports_in_a_circle() -> None:
+def test_no_imports_go_in_a_circle() -> None:
     paths = python_files(CORE)
     modules = modules_of(paths)
     graph = {parts_of(path): {target for _, target in imported(parse(path), path, modules)} for path in paths}
     complain(circles(graph))
 
 
-def test_the_ground_floor_prints_nothing_and_has_no_pickle_no_eval_and_no_threads() -> None:
+def test_code_outside_blender_has_no_print_no_pickle_no_eval_and_no_threads() -> None:
     complain(
         [
             fault
-            for path in ground_floor()
+            for path in outside_blender()
             for fault in habit_faults(parse(path), path, may_print=path == CORE / "__main__.py")
         ]
     )
@@ -430,14 +430,14 @@ def test_quick_tests_do_not_import_bpy(request: pytest.FixtureRequest) -> None:
         assert sys.modules["bpy"] is None  # so what slips through the rule above fails
 
 
-def test_nobody_touches_sys_path_but_the_main_guards_of_the_programs() -> None:
+def test_only_the_main_guards_of_the_programs_use_sys_path() -> None:
     product = [p for p in python_files() if p.relative_to(REPO).parts[0] != "tests"]
     programs = (REPO / "standalone_trainer.py", REPO / "batch_extract.py")
     named = [p for p in product if "path" in p.read_text(encoding="utf-8")]
     complain([f for p in named for f in sys_path_faults(parse(p), p, main_guard_may=p in programs)])
 
 
-def test_importing_the_door_does_not_import_bpy() -> None:
+def test_importing_the_extension_does_not_import_bpy() -> None:
     door = REPO / "__init__.py"
     if not door.exists():
         pytest.skip("the repository has no __init__.py: it is not an extension yet")
@@ -472,7 +472,7 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
     complain(faults)
 
 
-# ---- the walls can fall
+# ---- each rule can fail
 
 
 @pytest.mark.parametrize(
@@ -493,13 +493,13 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
         ("", "neural_network/shed/inner.py", 1),
     ],
 )
-def test_an_arrow_that_points_up_or_sideways_is_seen(source: str, file: str, faults: int) -> None:
+def test_an_import_that_points_up_or_sideways_is_seen(source: str, file: str, faults: int) -> None:
     modules = {("neural_network", name) for row in LEVELS for name in row}
     modules |= {("neural_network", *name.split(".")) for name in ("motion.clip", "core.rotations", "formats.bvh")}
     assert len(list(level_faults(ast.parse(source), REPO / file, modules))) == faults
 
 
-def test_a_feature_that_knows_one_above_it_is_seen() -> None:
+def test_a_feature_that_imports_one_above_it_is_seen() -> None:
     package = ("neural_network", "blender")
     modules = {(*package, name) for row in FEATURES for name in row}
     up = ast.parse("from ..posing import live_ik")
@@ -556,7 +556,7 @@ def test_a_good_habit_is_left_alone() -> None:
     assert not list(habit_faults(ast.parse("print(1)"), REPO / "x.py", may_print=True))
 
 
-def test_a_touch_of_sys_path_is_seen_outside_of_the_main_guard_only() -> None:
+def test_a_use_of_sys_path_is_seen_outside_of_the_main_guard_only() -> None:
     guarded = ast.parse("if __name__ == '__main__':\n    sys.path.insert(0, here)")
     assert not list(sys_path_faults(guarded, REPO / "x.py", main_guard_may=True))
     assert list(sys_path_faults(guarded, REPO / "x.py", main_guard_may=False))
