@@ -8,6 +8,7 @@ armature space: metres, with the object's rotation and scale applied and without
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import bpy
 import numpy as np
@@ -366,9 +367,15 @@ def _generated(names: tuple[str, ...]) -> str:
     )
 
 
+@cache
+def _reference() -> Skeleton:
+    """The reference rig, built once: rigs are read whenever Live IK starts."""
+    return reference_rig.reference()
+
+
 def _limits(chosen: dict[str, int], index: np.ndarray, rest: np.ndarray) -> np.ndarray | None:
     """The anatomical limits if this is the reference rig itself; else None, and they are found from the poses."""
-    reference = reference_rig.reference()
+    reference = _reference()
     if set(chosen) != set(reference.names):
         return None
     own = rest[[chosen[name] for name in reference.names]]

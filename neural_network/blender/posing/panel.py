@@ -9,20 +9,14 @@ from typing import Any
 import bpy
 
 from ...ik.solver import REACHED
-from ..host.panels import TAB, paragraph
+from ..host.panels import Panel, paragraph
 from . import live_ik
 from .state import LiveCharacter, settings_of
 
 UNUSUAL = 1.5  # out_of_range above which the panel warns; 1 is the edge of the training data
 
 
-class _Panel:
-    bl_space_type = "VIEW_3D"
-    bl_region_type = "UI"
-    bl_category = TAB
-
-
-class NEURAL_IK_PT_live(_Panel, bpy.types.Panel):
+class NEURAL_IK_PT_live(Panel, bpy.types.Panel):
     """Start, end, key and bake, and the state of the solve."""
 
     bl_label = "Live IK"
@@ -83,7 +77,7 @@ def _readouts(box: Any, live: LiveCharacter, context: bpy.types.Context) -> None
     row.operator("neural_ik.live_jump", text="", icon="FRAME_NEXT")
 
 
-class NEURAL_IK_PT_live_targets(_Panel, bpy.types.Panel):
+class NEURAL_IK_PT_live_targets(Panel, bpy.types.Panel):
     """The targets and their weights."""
 
     bl_label = "Targets"
@@ -115,7 +109,7 @@ class NEURAL_IK_PT_live_targets(_Panel, bpy.types.Panel):
         row.operator("neural_ik.live_reset", icon="LOOP_BACK")
 
 
-class NEURAL_IK_PT_live_settings(_Panel, bpy.types.Panel):
+class NEURAL_IK_PT_live_settings(Panel, bpy.types.Panel):
     """How the character is solved."""
 
     bl_label = "Settings"
@@ -147,7 +141,7 @@ class NEURAL_IK_PT_live_settings(_Panel, bpy.types.Panel):
             layout.prop(settings, "task")
 
 
-class NEURAL_IK_PT_live_bake(_Panel, bpy.types.Panel):
+class NEURAL_IK_PT_live_bake(Panel, bpy.types.Panel):
     """The settings of Bake."""
 
     bl_label = "Bake"

@@ -11,23 +11,20 @@ import numpy as np
 from bpy.props import EnumProperty, StringProperty
 
 from ...rigs.roles import ROLE_NAMES
-from ..host import jobs, rig
-from ..host.buttons import no_character
+from ..host import rig
+from ..host.buttons import Button, no_character
 from . import editing, overlay
 
 REACH = 24  # [pixels]: how far from a bone a click may be
 
 
-class _Edit(bpy.types.Operator if TYPE_CHECKING else object):
+class _Edit(Button):
     """An operator that edits the active character's roles; errors are reported and change nothing."""
 
     @classmethod
-    def poll(cls, context: bpy.types.Context) -> bool:
-        """Only if there is a character and no job is running."""
-        reason = f"{jobs.busy()} is running: wait, or press Esc" if jobs.busy() else no_character(context)
-        if reason:
-            cls.poll_message_set(reason[0].upper() + reason[1:] + ".")
-        return not reason
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """There is no character."""
+        return no_character(context)
 
     def execute(self, context: bpy.types.Context) -> set[str]:
         """Edit the roles and report the result."""
