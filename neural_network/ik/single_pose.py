@@ -338,15 +338,19 @@ class SinglePoseSolver:
             if target_rotations is not None and self.width == 6:
                 seen_rotations = np.matmul(hips.T, target_rotations)
         places = seen.T.tolist()
-        given = [(True, True)] * len(places) if active is None else active.T.tolist()
-        logs: list[list[float]] = [_ZEROS] * len(places)
+        no_log: list[float] = _ZEROS if self.width == 6 else []
+        logs = [no_log] * len(places)
         if seen_rotations is not None and self.width == 6:
             logs = [quick.axis_angle_of_one(*q) for q in quick.quaternion_from_matrix(seen_rotations).tolist()]
+        given: list[list[bool]] = []
+        if layout.mask:
+            given = [[True, True]] * len(places) if active is None else active.T.tolist()
+            places = [place if known else _ZEROS for place, (known, _) in zip(places, given, strict=True)]
+            logs = [log if known else no_log for log, (_, known) in zip(logs, given, strict=True)]
         x: list[float] = []
-        for place, log, (position_given, rotation_given) in zip(places, logs, given, strict=True):
-            x += place if position_given or not layout.mask else _ZEROS
-            if self.width == 6:
-                x += log if rotation_given or not layout.mask else _ZEROS
+        for place, log in zip(places, logs, strict=True):
+            x += place
+            x += log
         (_, y0, z0), (_, y1, z1), (_, y2, z2) = hips.tolist()
         x += (-y0, -y1, -y2, z0, z1, z2)  # the Hips' forward and up; the rest faces -Y
         for k, foot in enumerate(self.feet):
@@ -356,12 +360,12 @@ class SinglePoseSolver:
             height = min(z - ankle, z + p * u + q * v + r * w - toe) + ground
             grounded = height < self.contact_height if goals.grounded is None else float(goals.grounded[k])
             desired = grounded if goals.desired is None else float(goals.desired[k])
-            if not given[foot][0]:
+            if given and not given[foot][0]:  # without a target, height and contact are not known either
                 height, grounded, desired = 0.0, 0.0, 0.0
             x += (height, 0.0, 0.0, 1.0, grounded, desired)
         x += (float(goals.phase), float(goals.task))
         if layout.mask:
-            x += [float(one) for pair in given for one in pair]
+            x += [float(known) for pair in given for known in pair]
         return np.array(x + self.limb_lengths, np.float32)
 
     # ------------------------------------------------------------------ targets and limits
