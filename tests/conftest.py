@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import importlib
 import os
 import shutil
@@ -30,6 +31,10 @@ from neural_network.formats import bvh
 from neural_network.motion import pose_set
 from neural_network.motion.clip import Clip
 from neural_network.motion.pose_set import PoseSet
+
+gc.set_threshold(
+    100_000, 50, 100
+)  # the trees of rewritten tests are many long-lived objects: a tenth of a run would go to them
 
 REPO = Path(__file__).resolve().parent.parent
 
@@ -271,6 +276,7 @@ def without_host(config: pytest.Config) -> bool:
     return "not host" in config.option.markexpr
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads its option
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Divide a run of the whole suite without Blender among processes, where pytest-xdist is installed.
 

@@ -50,6 +50,7 @@ def test_quick_products_are_the_batched_ones(turns: np.ndarray, rng: np.random.G
     np.testing.assert_allclose(quick.quaternion_rotate(a, vectors), turned, atol=10 * EXACT)
 
 
+@pytest.mark.slow
 def test_a_single_rotation_in_plain_numbers_is_the_batched_one(turns: np.ndarray) -> None:
     for row, quaternion, matrix in zip(
         turns, rotations.quaternion_from_axis_angle(turns), rotations.matrix_from_axis_angle(turns), strict=True

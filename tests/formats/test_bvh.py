@@ -488,6 +488,7 @@ def test_equal_warnings_become_one_with_a_count() -> None:
     assert any("more warnings like these" in warning or "times" in warning for warning in odd.warnings)
 
 
+@pytest.mark.slow
 def test_joints_without_channels_are_merged_only_if_they_would_fill_the_memory() -> None:
     hand = "JOINT f{0}\n{{\nOFFSET 0 {0} 0\nCHANNELS 0\nJOINT g{0}\n{{\nOFFSET 1 0 0\nCHANNELS 0\n}}\n}}\n"
     head = HEAD.replace("JOINT LFore", "".join(hand.format(n) for n in range(1, 21)) + "JOINT LFore")

@@ -143,6 +143,7 @@ def test_all_odd_files_are_read_in_one_run(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.slow
 def test_one_skeleton_gives_the_output_itself_and_several_one_file_each(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "01_mixed_rotation_orders.bvh", "34_metres.bvh", "36_z_up_metres.bvh")
     _, written = imported(importing.find_files([folder]), tmp_path / "one.npz")
@@ -156,6 +157,7 @@ def test_one_skeleton_gives_the_output_itself_and_several_one_file_each(tmp_path
     ]
 
 
+@pytest.mark.slow
 def test_the_same_take_in_metres_and_z_up_has_the_same_poses(tmp_path: Path) -> None:
     clip = bvh.read(ODD / "13_crlf_tabs_trailing_blanks.bvh")
     upright = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])
@@ -179,6 +181,7 @@ def test_the_same_take_in_metres_and_z_up_has_the_same_poses(tmp_path: Path) -> 
         assert np.abs(poses.root_pos[poses.rows(number)] - poses.root_pos[poses.rows(0)]).max() < 1e-5
 
 
+@pytest.mark.slow
 def test_a_file_with_a_doubtful_up_axis_uses_that_of_the_others(tmp_path: Path) -> None:
     walk = bvh.read(ODD / "01_mixed_rotation_orders.bvh")
     half = np.sqrt(0.5)

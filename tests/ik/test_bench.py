@@ -86,6 +86,7 @@ def test_it_runs_without_weights_and_without_poses() -> None:
     assert first.name == "gradient_speedup"
 
 
+@pytest.mark.slow
 def test_poses_of_another_rig_are_refused() -> None:
     net, _ = untrained("reference")
     _, poses = untrained("creature")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RIGS, make_rig
+from conftest import RIGS, make_rig, slow_except
 
 from neural_network.core import skeleton
 from neural_network.core.skeleton import SkeletonMismatch
@@ -80,7 +80,7 @@ def test_an_input_that_never_varied_does_not_move_the_pose(rng: np.random.Genera
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", RIGS)
+@pytest.mark.parametrize("name", slow_except(RIGS, "creature"))
 def test_a_network_comes_back_as_it_was_saved(name: str, layout: str, tmp_path: Path) -> None:
     net = random_network(name, layout)
     network.save(tmp_path / "best.npy", net)

@@ -366,6 +366,7 @@ def test_errors_are_what_they_are_called() -> None:
     assert found["rotation_deg"] == pytest.approx(30 / 22, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_card_pools_the_frames_of_all_folds() -> None:
     net, poses, samples, parts = learned()
     test = np.flatnonzero(parts == TEST)

@@ -285,6 +285,7 @@ def test_with_limits_every_step_ends_inside_them(name: str, rng: np.random.Gener
     assert excess(rig, free.rot).max() > 0.1
 
 
+@pytest.mark.slow
 def test_inside_the_limits_too_a_step_that_makes_it_worse_is_not_taken(rng: np.random.Generator) -> None:
     """Cutting a step back to the limits can undo more than the step gained."""
     rig = make_rig("reference")

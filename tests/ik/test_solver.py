@@ -117,7 +117,7 @@ def test_one_pose_is_solved_as_many_are(name: str, layout: str) -> None:
             assert alone.error.shape == alone.reached.shape == (len(rig.effectors),)
 
 
-@pytest.mark.parametrize("name", slow_except(RIGS, "turned", "tentacle"))
+@pytest.mark.parametrize("name", slow_except(RIGS, "turned"))
 def test_without_steps_it_is_the_network_that_was_trained(name: str) -> None:
     """The inputs that a solve fills in are those of training, and so is the pose that comes out."""
     found, poses = trained(name)
@@ -141,7 +141,7 @@ def test_without_steps_it_is_the_network_that_was_trained(name: str) -> None:
         assert apart.max() < ALIKE
 
 
-@pytest.mark.parametrize("name", slow_except(RIGS, "turned", "tentacle"))
+@pytest.mark.parametrize("name", slow_except(RIGS, "turned"))
 def test_motion_it_knows_is_met_after_a_few_steps(name: str) -> None:
     found, poses = trained(name)
     rows = np.arange(0, poses.frames, 3)
@@ -279,6 +279,7 @@ def test_a_small_move_of_a_target_is_a_small_move_of_the_body() -> None:
         assert angles(before.quaternions, after.quaternions).max() < 5e-3
 
 
+@pytest.mark.slow
 def test_limits_are_kept() -> None:
     found, poses = trained()
     rig = found.skeleton
@@ -335,6 +336,7 @@ def test_solving_changes_none_of_its_arguments() -> None:
         np.testing.assert_array_equal(getattr(goals, name), value)
 
 
+@pytest.mark.slow
 def test_a_batch_may_be_a_list_and_is_cut_into_pieces_unseen() -> None:
     found, poses = trained("tentacle")
     rows = np.resize(np.arange(poses.frames), 2 * solver.BATCH + 100)  # more than one piece of work
@@ -503,6 +505,7 @@ def test_solver_names_its_effectors_in_order() -> None:
     assert solver.STEPS == 3
 
 
+@pytest.mark.slow
 def test_the_example_of_the_readme_runs_as_it_stands() -> None:
     readme = (REPO / "README.md").read_text(encoding="utf-8")
     code = readme.split("```python\n")[1].split("```")[0]

@@ -141,6 +141,7 @@ def test_a_state_comes_back_from_its_arrays(problem: tuple[Skeleton, Samples, np
             assert getattr(found, name) == value, name
 
 
+@pytest.mark.slow
 def test_the_state_of_an_epoch_stays_what_it_was(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
     epochs = train(problem, QUICK)
     state = next(epochs).state

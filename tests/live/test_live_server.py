@@ -212,6 +212,7 @@ def test_an_invalid_handshake_is_refused_with_a_reason(start, clock, change: dic
     assert words in json.loads(ask(server, clock, client, p.ERROR).payload)["text"]
 
 
+@pytest.mark.slow
 def test_it_learns_from_training_frames_and_sends_a_status_ten_times_a_second(start, clock, rng) -> None:
     server = start()
     client = meet(server, clock, KNEES)

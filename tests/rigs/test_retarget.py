@@ -155,6 +155,7 @@ def test_standing_feet_stay_in_place_and_above_the_floor(family: str) -> None:
     assert figures.elbows == 0
 
 
+@pytest.mark.slow
 def test_rigs_without_shoulders_neck_toes_and_spine_bones_work_as_source_and_target() -> None:
     few, many = RIGS["stylised, few bones"], RIGS["unreal mannequin 5"]
     for source, target_rig in ((few, many), (many, few)):
@@ -270,6 +271,7 @@ def test_motion_capture_stands_on_the_reference_s_feet(mocap: Path, name: str) -
     assert figures.wrist < np.radians(90)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", slow_except(["mixamo", "stylised, few bones", "unreal mannequin 5", "mmd"], "mmd"))
 def test_the_reference_in_a_body_s_own_lengths_moves_exactly_as_the_body(family: str) -> None:
     clip = walk(proportioned(RIGS[family], legs=0.8, arms=1.2, width=1.3))
