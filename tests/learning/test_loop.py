@@ -113,7 +113,7 @@ def test_patience_jumps_to_the_last_quarter_of_the_schedule_once_and_then_ends()
 
 
 def test_a_time_limit_ends_the_training_and_drives_the_schedule() -> None:
-    epochs = list(loop.train(Noisy(), replace(SETTINGS, epochs=10**9, time_limit=0.05)))
+    epochs = list(loop.train(Noisy(), replace(SETTINGS, epochs=10**9, patience=10**9, time_limit=0.05)))
     assert epochs[-1].share == 1
     assert not epochs[-1].ended
     assert epochs[-1].state.spent >= 0.05
