@@ -66,7 +66,7 @@ def refine_one(
     if rows is not None and not len(rows):
         steps = 0
     shift = np.zeros(3) if shift is None else shift
-    moves = free_root or bool(shift.any())
+    moves = free_root or any(shift.tolist())
     residual_of = _residual_function(plan, targets, target_rotations, rows, normals, moves)
     jacobian, arms = plan.jacobian[:count], plan.signed[effectors:].reshape(2, 3, effectors, -1)
     places, signed, pick = plan.jacobian[: 3 * effectors].reshape(9 * effectors, -1), plan.signed, plan.pick
