@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a name that the console cannot show must not stop a training
             stream.reconfigure(errors="backslashreplace")
     if task not in TASKS:
-        return _refuse(f"task: expected one of {', '.join(TASKS)}, or no word for ik, got {task!r}")
+        return _refuse(f"unknown task {task!r}: expected one of {', '.join(TASKS)}; without a word it is ik")
     cli, learner = TASKS[task]
     args = cli.parse(words, DATA, WEIGHTS)
     try:
