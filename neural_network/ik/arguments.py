@@ -43,6 +43,7 @@ def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
         prog="standalone_trainer.py",
         description="Train a network for full-body inverse kinematics on extracted poses, then test it on motion it never saw.",
         formatter_class=Help,
+        allow_abbrev=False,  # --threads is read before NumPy comes in, and must be spelled out
         epilog="Exit codes: 0 trained and all tests pass, 1 trained and a test fails, 2 bad input, 130 stopped.",
     )
     files = add_files(out, data, weights)

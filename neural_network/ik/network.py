@@ -153,6 +153,8 @@ def _network_of(model: model_file.Model) -> Network:
     for name in ("mean", "deviation"):
         if tensors[name].shape != widths[:1]:
             raise ValueError(f"{name}: expected {widths[:1]} for layers {widths}, got {tensors[name].shape}")
+    if tensors["centres"].ndim != 2:
+        raise ValueError(f"centres: expected rows of standardised inputs, got {tensors['centres'].shape}")
     _check_meta(about["meta"])
     return Network(
         rig,
@@ -184,8 +186,13 @@ def _check_meta(meta: Any) -> None:
         if not isinstance(meta.get(name, {}), dict):
             raise ValueError(f"meta: expected {name} to be a dictionary, got {type(meta[name]).__name__}")
     figure = meta.get("best_validation_mm")
-    if figure is not None and (isinstance(figure, bool) or not isinstance(figure, (int, float))):
-        raise ValueError(f"meta: expected best_validation_mm to be a number, got {figure!r}")
+    if figure is not None and (
+        isinstance(figure, bool) or not isinstance(figure, (int, float)) or not 0 <= figure < float("inf")
+    ):
+        raise ValueError(f"meta: expected best_validation_mm to be a number from 0, got {figure!r}")
+    seed = meta.get("config", {}).get("seed", 0)
+    if type(seed) is not int or seed < 0:
+        raise ValueError(f"meta: expected the seed to be a whole number from 0, got {seed!r}")
     for clip in meta.get("data", {}).get("clips", []):
         runs = clip["parts"]
         if not isinstance(clip["hash"], str) or not all(

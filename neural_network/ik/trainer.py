@@ -368,7 +368,8 @@ def _report(job: Job, trained: Trained, card: dict[str, Any], saved: bool) -> in
         page = report.html(trained.net, job.poses, job.samples, card, trained.history)
         write_whole(args.report, page.encode())
     code = 130 if stopped else 1 if quality.failed(card) else 0
-    append_record(args.progress, {"done": True, "exit": code, "weights": str(args.weights), "saved": saved})
+    record = {"done": True, "exit": code, "weights": str(args.weights), "saved": saved}
+    _try(job, partial(append_record, args.progress, record))
     return code
 
 

@@ -99,6 +99,8 @@ class State:
     """Share of the schedule that was skipped when patience ran out."""
     since: int = 0
     """Epoch from which patience counts."""
+    ended: bool = False
+    """The training is over: there is nothing to continue."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,8 @@ def train(task: Task, settings: LoopSettings, state: State | None = None) -> Ite
         zeros = np.zeros_like(start)
         rng = np.random.default_rng([settings.seed, 1])
         state = State(start, start, zeros, zeros, start, 0, 0, 0, float("inf"), 0.0, dict(rng.bit_generator.state), ())
+    if state.ended:
+        return
     parameters, best = state.parameters.copy(), state.best.copy()
     adam = _adam_of(state, settings)
     rng = np.random.default_rng()
@@ -174,6 +178,7 @@ def train(task: Task, settings: LoopSettings, state: State | None = None) -> Ite
             history=history,
             ahead=ahead,
             since=since,
+            ended=over or share >= 1,
         )
         share = 1.0 if over else share
         yield Epoch(epoch, settings.epochs, share, value, validation, better, best_value, best_epoch, over, state)
@@ -266,7 +271,7 @@ def run(
 ) -> Result:
     """Train to the end, or until ``should_stop()`` is true after an epoch.
 
-    ``on_epoch`` sees every epoch; ``save`` is called with the state every :data:`SAVE_EVERY` seconds and when stopped.
+    ``on_epoch`` sees every epoch; ``save`` is called with the state every :data:`SAVE_EVERY` seconds, when stopped and at the end.
     """
     wall, cpu = time.perf_counter(), time.process_time()
     saved_at = wall
@@ -280,6 +285,8 @@ def run(
             save(epoch.state)
         if cancelled:
             break
+    if save is not None and epoch is not None and not cancelled:
+        save(epoch.state)  # whatever comes after the training may be interrupted too
     last = state if epoch is None else epoch.state
     if last is None:
         raise ValueError(f"epochs: expected at least one, got {settings.epochs}")
@@ -315,7 +322,27 @@ def unpack(arrays: dict[str, np.ndarray]) -> State:
         about[name] = np.array(arrays[name], np.float32)
         if about[name].ndim != 1 or about[name].shape != about["parameters"].shape:
             raise ValueError(f"{name}: expected {about['parameters'].shape} numbers, got {about[name].shape}")
-    return State(**about)
+        if not np.all(np.isfinite(about[name])):
+            raise ValueError(f"{name}: expected finite numbers")
+    state = State(**about)
+    _require_possible(state)
+    return state
+
+
+def _require_possible(state: State) -> None:
+    """ValueError for counters, figures or a random state that no training can have come to."""
+    counters = (state.step, state.epoch, state.best_epoch, state.since)
+    if not all(type(n) is int and n >= 0 for n in counters) or type(state.ended) is not bool:
+        raise ValueError(f"expected whole counters from 0, got {counters}")
+    if state.epoch != len(state.history) or max(state.best_epoch, state.since) > state.epoch:
+        raise ValueError(f"expected {state.epoch} epochs of history, got {len(state.history)}")
+    for name in ("best_value", "spent", "ahead"):
+        value = getattr(state, name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or np.isnan(value):
+            raise ValueError(f"{name}: expected a number, got {value!r}")
+    if not (0 <= state.spent < float("inf") and 0 <= state.ahead <= 1 and np.all(state.second >= 0)):
+        raise ValueError("expected the time spent, the schedule and the mean squares to be possible ones")
+    np.random.default_rng().bit_generator.state = state.rng
 
 
 _ARRAYS = ("parameters", "average", "first", "second", "best")

@@ -286,6 +286,8 @@ class Trainee:
             self._check(tensors)
             numbers = {k: int(about[k]) for k in ("frames", "steps", "state", "next_scale", "rows")}
             errors = {k: float(about[k]) for k in ("error", "usual", "slow")}
+            armed = bool(about["armed"])
+            _require_possible(numbers, tensors)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path}: the file is damaged: {error}") from None
         self.reset()
@@ -300,7 +302,7 @@ class Trainee:
         self._age[:n] = tensors["replay.frame"][:n]
         self.stored, self._newest = n, _newest(self._age[:n], self.settings.recent)
         self.frames, self.state = numbers["frames"], numbers["state"]
-        self.usual, self._slow, self._armed = errors["usual"], errors["slow"], bool(about["armed"])
+        self.usual, self._slow, self._armed = errors["usual"], errors["slow"], armed
         self.error, self._next_scale = errors["error"], numbers["next_scale"]
         self._rows = numbers["rows"]
 
@@ -452,6 +454,21 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Mapping[str, np
     except Exception:  # a damaged file raises many kinds; the first reason says it best
         pass
     raise ValueError(f"{path}: expected weights saved by the trainee, could not read them: {reason}") from reason
+
+
+def _require_possible(numbers: Mapping[str, int], tensors: Mapping[str, np.ndarray]) -> None:
+    """ValueError for counters and statistics that no trainee can have come to."""
+    if not all(0 <= n < 2**53 for n in numbers.values()) or numbers["state"] >= len(STATES):
+        raise ValueError(f"expected counters from 0 and a state below {len(STATES)}, got {dict(numbers)}")
+    model_file.require_learned({n: a for n, a in tensors.items() if n.startswith(("scale_", "moment_"))})
+    model_file.require_learned({n: tensors[n] for n in ("adam.first", "adam.second")})
+    positive = all(np.all(tensors[name] > 0) for name in ("scale_1", "scale_3"))
+    if (
+        not positive
+        or np.any(tensors["adam.second"] < 0)
+        or any(np.any(tensors[f"moment_{i}"][1] < 0) for i in range(2))
+    ):
+        raise ValueError("expected deviations above 0 and mean squares from 0")
 
 
 def _from_older(tensors: Mapping[str, np.ndarray], widths: tuple[int, ...]) -> dict[str, np.ndarray]:

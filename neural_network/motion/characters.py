@@ -121,10 +121,18 @@ def place(folder: Path, skeleton: Skeleton, name: str) -> Character:
 
 def keep(folder: Path, skeleton: Skeleton, name: str) -> Character:
     """:func:`place`, with the folder and its ``character.json`` made where they are missing. Raises OSError, in words."""
-    character = place(folder, skeleton, name)
-    about = character.folder / ABOUT
-    if not about.exists():
-        write_whole(about, _text(character).encode())
+    for _ in range(5):  # another process may take the same free name meanwhile
+        character = place(folder, skeleton, name)
+        if (character.folder / ABOUT).exists():
+            return character
+        try:
+            character.folder.mkdir(parents=True)
+            break
+        except FileExistsError:
+            continue
+        except OSError:
+            break  # writing fails as well, and says why in words
+    write_whole(character.folder / ABOUT, _text(character).encode())
     return character
 
 
@@ -165,6 +173,10 @@ def _read(path: Path, modified: int, size: int) -> tuple[str, Skeleton]:
         about: Any = json.loads(path.read_text("utf-8"))
         if about["format"] != FORMAT or about["version"] != VERSION:
             raise ValueError(f"expected version {VERSION} of {FORMAT}, got {about['version']} of {about['format']}")
+        for bone in about["bone_names"]:
+            if not isinstance(bone, str):
+                raise ValueError(f"expected names of bones, got {bone!r}")
+            bone.encode()  # UnicodeEncodeError, a ValueError, for half a character
         skeleton = skeletons.make(
             about["bone_names"],
             np.array(about["parents"], int),

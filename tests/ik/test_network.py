@@ -231,6 +231,8 @@ def with_meta(meta: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
         (with_meta({"data": []}), "expected data to be a dictionary"),
         (with_meta({"config": 5}), "expected config to be a dictionary"),
         (with_meta({"best_validation_mm": "7"}), "expected best_validation_mm to be a number"),
+        (with_meta({"best_validation_mm": float("nan")}), "expected best_validation_mm to be a number"),
+        (with_meta({"config": {"seed": None}}), "expected the seed to be a whole number"),
         (with_meta({"data": {"clips": 5}}), ""),
         (with_meta({"data": {"clips": [{"hash": "x"}]}}), "parts"),
         (with_meta({"data": {"clips": [{"hash": [], "parts": []}]}}), "expected a hash and runs"),

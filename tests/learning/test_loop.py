@@ -174,3 +174,46 @@ def test_other_settings_or_another_task_are_not_resumed(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:300])
     with pytest.raises(ValueError, match=r"best.resume.npz: not a stopped training"):
         loop.load_state(path, loop.identity(Noisy(), SETTINGS))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epoch", -1),
+        ("epoch", 99),
+        ("epoch", "x"),
+        ("step", -5),
+        ("step", 1.5),
+        ("best_epoch", 99),
+        ("best_value", float("nan")),
+        ("best_value", None),
+        ("spent", -1e9),
+        ("spent", float("nan")),
+        ("ahead", -5),
+        ("since", "x"),
+        ("rng", {}),
+        ("rng", None),
+        ("parameters", np.full(3, np.nan)),
+        ("second", -np.ones(3)),
+        ("best", np.zeros(4)),
+    ],
+)
+def test_a_stopped_training_that_cannot_be_is_refused(name: str, value: Any, tmp_path: Path) -> None:
+    state = next(loop.train(Noisy(), SETTINGS)).state
+    belongs_to = loop.identity(Noisy(), SETTINGS)
+    loop.save_state(tmp_path / "a.resume.npz", replace(state, **{name: value}), belongs_to)
+    with pytest.raises(ValueError, match=r"a.resume.npz: not a stopped training .*; train without --resume"):
+        loop.load_state(tmp_path / "a.resume.npz", belongs_to)
+
+
+def test_a_training_that_has_ended_is_not_continued() -> None:
+    settings = replace(SETTINGS, epochs=100, patience=4)
+    state = final(Slope([1] + [2] * 99), settings)
+    assert state.ended
+    assert list(loop.train(Slope(), settings, state)) == []
+
+
+def test_the_state_is_saved_at_the_end_as_well() -> None:
+    saved: list[State] = []
+    loop.run(Noisy(), SETTINGS, save=saved.append)
+    assert [state.ended for state in saved] == [True]

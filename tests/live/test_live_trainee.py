@@ -272,3 +272,38 @@ def test_files_from_before_model_files_had_kinds_still_load(tmp_path: Path) -> N
     np.savez(tmp_path / "old.npz", head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
     with pytest.raises(ValueError, match="the file is damaged"):
         other.load(tmp_path / "old.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("state", 99),
+        ("steps", -1),
+        ("frames", 1e30),
+        ("rows", -1),
+        ("armed", None),
+        ("scale_3", 0.0),
+        ("adam.second", -1.0),
+        ("moment_0", 1e300),
+    ],
+)
+def test_a_file_that_no_trainee_wrote_is_refused_and_changes_nothing(name: str, value: float, tmp_path: Path) -> None:
+    trainee = taught(100)
+    path = tmp_path / "weights.npz"
+    trainee.save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    about = json.loads(arrays["about"].tobytes())
+    if value is None:
+        del about[name]
+    elif name in about:
+        about[name] = value
+    else:
+        arrays[name] = np.full_like(arrays[name], value)
+    arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    np.savez(path, **arrays)
+    before = trainee.predict(np.ones(3)), trainee.frames
+    with pytest.raises(ValueError, match="the file is damaged"):
+        trainee.load(path)
+    assert np.array_equal(trainee.predict(np.ones(3)), before[0])
+    assert trainee.frames == before[1]

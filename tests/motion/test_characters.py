@@ -159,6 +159,8 @@ def test_any_name_makes_a_safe_folder(name: str, tmp_path: Path) -> None:
         (b"{}", "no field 'format'"),
         (b'{"format": "neural_ik character", "version": 2}', "expected version 1"),
         (b"\xff\xfe", "can't decode"),
+        (b'{"format": "neural_ik character", "version": 1, "bone_names": ["\\ud800"]}', "surrogates not allowed"),
+        (b'{"format": "neural_ik character", "version": 1, "bone_names": [null]}', "expected names of bones, got None"),
         (None, "expected 3 parents and rest matrices"),
     ],
 )
