@@ -374,8 +374,8 @@ def test_without_own_files_it_is_reported_what_was_loaded(demo: Any) -> None:
 
     bpy.ops.neural_ik.load_data()
     bpy.ops.neural_ik.load_weights()
-    assert memory().poses_note == "Neural IK Demo has no poses of its own; these poses came with Neural IK"
-    assert memory().network_note == "Neural IK Demo has no weights of its own; these weights came with Neural IK"
+    assert memory().poses_from == memory().network_from == "came with Neural IK"
+    assert memory().poses_note == memory().network_note == ""
     assert not files()
 
 

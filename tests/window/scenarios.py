@@ -114,7 +114,7 @@ def newcomer() -> Steps:
             yield 0.05
     figures["longest gap, training [ms]"] = round(training.longest * 1000, 1)
     figures["epochs"] = len(keep().curve)
-    assert keep().training.startswith("Trained, and all tests pass"), keep().training
+    assert keep().training.startswith("Trained Neural IK Demo, and all tests pass"), keep().training
     assert keep().network is not None
     yield from press("neural_ik.run_tests")
     yield from until(lambda: keep().results and idle(), "the results")

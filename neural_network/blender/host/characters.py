@@ -210,8 +210,9 @@ def _first(
     if not shipped.exists():
         remedy = "Train first" if what == "weights" else "Extract Data first"
         raise ValueError("; ".join([*notes, f"no {what} came with this Neural IK: {remedy}"]))
-    notes += [f"these {what} came with Neural IK"] if notes else []
-    return Found(shipped, read(shipped), "", "; ".join(notes))
+    if len(notes) < 2:  # nothing was refused: "came with Neural IK" says it all
+        return Found(shipped, read(shipped), "")
+    return Found(shipped, read(shipped), "", "; ".join([*notes, f"these {what} came with Neural IK"]))
 
 
 def _read(read: Callable[[Path], Content], path: Path, what: str, advice: str = "") -> Content:
@@ -313,7 +314,8 @@ def training(context: bpy.types.Context) -> TrainingFiles:
     found = poses_to_load(ob)
     if subject is None or found.shipped:
         if subject is not None and found.shipped and not _human(subject):
-            raise ValueError(f"{found.note}: they cannot train it. Extract Data and Save to Disk first")
+            why = found.note or f"{subject.name} has no poses of its own; these poses came with Neural IK"
+            raise ValueError(f"{why}: they cannot train it. Extract Data and Save to Disk first")
         skeleton = found.content.skeleton
         subject = Subject(name_for(skeleton, context, found.whose or BUILT_IN), skeleton, ())
     character = characters.keep(memory.folder(), subject.skeleton, subject.name)
