@@ -255,6 +255,9 @@ def make_poses(rig: Skeleton, clips: int = 4, frames: int = 40, seed: int = 3) -
 QUICK = "not slow and not host and not window"
 """The marker expression of a plain ``python -m pytest``; it stands in pyproject.toml."""
 
+MEMORY = Path("/dev/shm")
+"""A file system in memory, on Linux. On a slow disk, removing the temporary files takes as long as the quick tests."""
+
 MOST_PROCESSES = 4
 """More spend longer on importing and collecting than they save."""
 
@@ -266,9 +269,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let no test import bpy in a run without host tests."""
+    """In a run without host tests, let no test import bpy, and keep temporary files in memory where there is plenty."""
     if without_host(config):
         sys.modules.setdefault("bpy", None)  # type: ignore[arg-type]  # importing it raises ImportError
+        if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 1 << 30:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 def without_host(config: pytest.Config) -> bool:
