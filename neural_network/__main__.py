@@ -63,7 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def say(line: str, *, error: bool = False) -> None:
     """Print one line at once, on standard error if ``error``."""
-    print(line, file=sys.stderr if error else sys.stdout, flush=True)
+    stream = sys.stderr if error else sys.stdout
+    stream.write(line + "\n")  # print() writes the end of the line on its own, and Ctrl-C may come in between
+    stream.flush()
 
 
 if __name__ == "__main__":
