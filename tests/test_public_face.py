@@ -46,6 +46,7 @@ def test_the_public_names_are_these_and_each_is_a_documented_class() -> None:
         assert name in dir(neural_network)
 
 
+@pytest.mark.slow
 def test_a_public_name_loads_no_room_beside_those_it_needs() -> None:
     done = run_cli("-c", LOADED, *NAMES)
     assert done.returncode == 0, done.stderr

@@ -304,6 +304,7 @@ AS_EXTENSION = "bl_ext.user_default.neural_ik."
 """What Blender puts before the name neural_network."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prefix", "alone"),
     [
@@ -462,6 +463,7 @@ def test_every_python_file_begins_with_its_licence() -> None:
     complain([p.relative_to(REPO).as_posix() for p in files if not has_licence_line(p.read_text(encoding="utf-8"))])
 
 
+@pytest.mark.slow
 def test_no_file_names_a_machine_or_a_registry() -> None:
     faults: list[str] = []
     for path in repository_files():

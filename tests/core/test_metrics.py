@@ -157,6 +157,7 @@ def slowed(poses: PoseSet) -> PoseSet:
     return replace(still, ground=np.array([contacts.ground_height(heights[r]) for r in rows]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["shipped", "made up"])
 def test_metrics_and_truth_contacts_are_those_of_the_independent_scorer(
     source: str, scorer: ModuleType, rng: np.random.Generator

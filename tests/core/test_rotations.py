@@ -207,6 +207,7 @@ def _matrices(rot: np.ndarray) -> np.ndarray:
     return rotations.matrix_from_axis_angle(rot)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_leading_axes_are_free_and_the_floating_type_is_kept(name: str, dtype: type, rng: np.random.Generator) -> None:

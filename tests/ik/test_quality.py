@@ -78,6 +78,7 @@ def test_zeroed_weights_fail() -> None:
     assert found["Holdout (FK)"].score > 3 * suite_of(net)["Holdout (FK)"].score
 
 
+@pytest.mark.slow
 def test_an_answer_that_ignores_its_question_fails_however_good_it_is() -> None:
     """The mean pose alone is within a quarter of a metre here: only Follow finds it out."""
     net = learned()[0]
@@ -101,6 +102,7 @@ def test_one_effector_that_does_not_follow_fails_alone() -> None:
     assert any(name in result.sentence for name in ("LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head"))
 
 
+@pytest.mark.slow
 def test_a_nervous_network_fails_the_noise_test() -> None:
     net = learned()[0]
     parameters = net.parameters.copy()
@@ -172,6 +174,7 @@ def measured_untrained(layout: str = "reference") -> quality.Measured:
     return quality.measure(net, poses, parts, samples)
 
 
+@pytest.mark.slow
 def test_a_network_that_has_not_learned_needs_more_motion() -> None:
     card = quality.figures([measured_untrained()], untrained()[1], "block")
     result = card["tests"][-1]
@@ -311,6 +314,7 @@ def test_the_nearest_frame_is_a_training_frame() -> None:
 # ---------------------------------------------------------------- whose frames
 
 
+@pytest.mark.slow
 def test_frames_are_recognised_by_content_wherever_they_stand() -> None:
     net, poses, _, parts = learned()
     np.testing.assert_array_equal(quality.parts_for(net, poses), parts)

@@ -99,6 +99,7 @@ def test_one_step_is_the_damped_minimum_norm_solution(rng: np.random.Generator) 
         assert np.abs(found.rot[:, :, n].T - expected).max() < 1e-3 * step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("free_root", [False, True])
 @pytest.mark.parametrize("orientations", [True, False])
 @pytest.mark.parametrize("name", slow_except(RIGS, "turned"))

@@ -206,6 +206,7 @@ def test_huge_and_tiny_rigs_are_solved_as_any(factor: float) -> None:
     assert angles(other.solve(one(scaled, 2)).quaternions, expected.quaternions[2]).max() < ALIKE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["reference", "turned"])
 def test_where_the_body_stands_and_faces_changes_no_bone_but_the_hips(name: str) -> None:
     found, poses = trained(name)

@@ -274,6 +274,7 @@ def test_files_from_before_model_files_had_kinds_still_load(tmp_path: Path) -> N
         other.load(tmp_path / "old.npz")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [

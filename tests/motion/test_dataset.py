@@ -426,6 +426,7 @@ CHANGES: dict[str, tuple[str, Callable[[np.ndarray], Any], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_bad_field_is_refused_in_words(name: str, tmp_path: Path) -> None:
     field, change, words = CHANGES[name]

@@ -392,6 +392,7 @@ BAD: dict[str, tuple[dict[str, np.ndarray | None], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD)
 def test_targets_that_do_not_fit_are_refused_and_nothing_is_written(
     files: dict[str, Path], name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path

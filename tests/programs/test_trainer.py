@@ -177,6 +177,7 @@ def test_trained_and_passed_is_exit_code_0(trainer: Trainer, easy: Path) -> None
     assert "6 of 6 tests passed" in out
 
 
+@pytest.mark.slow
 def test_the_figures_as_json(usual: Usual) -> None:
     assert usual.code == 1
     card = usual.card
@@ -194,6 +195,7 @@ def test_the_figures_as_json(usual: Usual) -> None:
     assert all({"name", "passed", "score", "threshold"} <= set(t) for t in card["tests"])
 
 
+@pytest.mark.slow
 def test_progress_is_one_object_an_epoch_and_a_last_word(usual: Usual) -> None:
     records = [json.loads(line) for line in (usual.folder / "progress").read_text().splitlines()]
     assert [r.get("epoch") for r in records] == [1, 2, None]
@@ -327,6 +329,7 @@ def test_better_weights_of_the_same_data_and_split_are_kept(trainer: Trainer, tm
     assert (tmp_path / "best.npy").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_failure_leaves_the_old_weights_byte_for_byte(
     trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

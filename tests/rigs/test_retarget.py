@@ -122,6 +122,7 @@ def _matrices(clip: Clip) -> np.ndarray:
     return matrix_from_quaternion(clip.rotations)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "change"),
     [
