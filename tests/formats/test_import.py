@@ -13,7 +13,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import fuzz_formats
 import numpy as np
 import pytest
 from conftest import REPO, run_cli
@@ -26,6 +25,7 @@ from neural_network.ik import arguments, batches, losses, trainer
 from neural_network.motion import pose_set
 from neural_network.motion.clip import body_height, figures, global_pose
 from neural_network.rigs import rig_body
+from tests.fuzz import files as fuzz_files
 
 ODD = Path(__file__).resolve().parents[1] / "odd"
 POSITIONS = 1e-5
@@ -550,8 +550,8 @@ def test_every_command_has_help() -> None:
 @pytest.mark.slow
 def test_a_few_hundred_damaged_files_are_read_or_refused_quickly() -> None:
     count = int(os.environ.get("NIK_FUZZ", "100"))
-    outcome = fuzz_formats.Outcome()
-    for outcome in fuzz_formats.run(count, seed=5):  # noqa: B007 - the last one tells
+    outcome = fuzz_files.Outcome()
+    for outcome in fuzz_files.outcomes(count, seed=5):  # noqa: B007 - the last one tells
         pass
     assert outcome.failures == []
     assert outcome.tried == count

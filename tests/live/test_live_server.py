@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import fuzz_live
 import numpy as np
 import pytest
 from test_live_channels import knee_layout, knee_rows, legs_rows
@@ -23,6 +22,7 @@ from neural_network.live.client import Client
 from neural_network.live.handshake import layout_fields
 from neural_network.live.server import Event, Server
 from neural_network.live.trainee import Settings
+from tests.fuzz import messages as fuzz_messages
 
 QUICK = Settings(hidden=(16,), batch=16, calm_frames=10)
 LEGS = {"rig": "hero", "bones": ["Pelvis"], "axes": list(ARMATURE), "layout": "legs"}
@@ -550,7 +550,7 @@ def test_poses_and_solves_come_in_the_clients_own_axes_units_and_order(start, cl
 
 @pytest.mark.slow
 def test_mutated_and_truncated_messages_crash_nothing_and_allocate_little() -> None:
-    found = fuzz_live.fuzz(mutated=1500, truncated=200)
+    found = fuzz_messages.fuzz(mutated=1500, truncated=200)
     assert found["honest_client_served"]
     assert found["served_without_token"] == 0
     assert found["most_allocated_mib"] < 2

@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-# ruff: noqa: T201 - prints its results when run by hand
 """Mutated and truncated motion files: each must be read, or refused with a ValueError, quickly and with little memory.
 
-``python tests/fuzz_formats.py`` tries 10,000 of them and prints the result; the test run tries a hundred. Memory is the
-peak of Python's allocator, beyond a fixed allowance for tables that do not grow with the file; time is CPU time, measured
-twice if the first was too long.
+``python -m tests.fuzz files`` tries 20,000 of them; the test run tries a hundred. Memory is the peak of Python's allocator,
+beyond a fixed allowance for tables that do not grow with the file; time is CPU time, measured twice if the first was too
+long.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import re
-import sys
 import time
 import traceback
 import tracemalloc
@@ -23,7 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-ODD = Path(__file__).resolve().parent / "odd"
+COUNT = 20_000
+ODD = Path(__file__).resolve().parents[1] / "odd"
 KINDS = ("bvh", "amc", "asf")
 SLOWEST = 1.0  # [s of CPU time] for one file
 MEMORY = 10  # times the file
@@ -118,7 +116,7 @@ def readers() -> dict[str, Callable[[bytes], object]]:
     }
 
 
-def run(count: int, seed: int = 0, clean: bool = True) -> Iterator[Outcome]:
+def outcomes(count: int, seed: int = 0, clean: bool = True) -> Iterator[Outcome]:
     """Try ``count`` files, yielding the running outcome after each."""
     from neural_network.motion import cleaning
     from neural_network.motion.clip import Clip
@@ -174,28 +172,17 @@ def run(count: int, seed: int = 0, clean: bool = True) -> Iterator[Outcome]:
         yield outcome
 
 
-def main() -> int:
-    """Run and print; returns 1 if a file failed."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+def run(count: int, seed: int, say: Callable[[str], None]) -> list[str]:
+    """Try ``count`` files; returns the failures."""
     outcome, begin = Outcome(), time.perf_counter()
-    for outcome in run(args.count, args.seed):
+    for outcome in outcomes(count, seed):
         if outcome.tried % 1000 == 0:
-            print(f"{outcome.tried} files, {len(outcome.failures)} failures", *outcome.failures[-1:], flush=True)
-    print(
+            say(f"{outcome.tried} files, {len(outcome.failures)} failures")
+    say(
         f"{outcome.tried} mutated files in {time.perf_counter() - begin:.0f} s: {outcome.read} read, {outcome.refused} refused "
         f"with a message, {len(outcome.failures)} failures"
     )
-    print(f"slowest file {outcome.slowest * 1000:.0f} ms, most memory {outcome.most_memory:.1f} times its size")
-    for reason, count in outcome.reasons.most_common(12):
-        print(f"  {count:6} {reason}")
-    for failure in outcome.failures[:10]:
-        print(failure)
-    return 1 if outcome.failures else 0
-
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    sys.exit(main())
+    say(f"slowest file {outcome.slowest * 1000:.0f} ms, most memory {outcome.most_memory:.1f} times its size")
+    for reason, times in outcome.reasons.most_common(12):
+        say(f"  {times:6} {reason}")
+    return outcome.failures

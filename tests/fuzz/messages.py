@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hostile bytes for the live server: ``python -m tests.fuzz_live --mutated 100000 --truncated 10000``.
+"""Hostile bytes for the live server: ``python -m tests.fuzz messages``.
 
 Every message is sent over a new connection, half of them after a handshake, a tenth to a server that requires a token.
 Reported are the longest poll, the most memory that one connection made the server allocate, whether anything was served
@@ -8,11 +8,10 @@ without the token, and whether a well-behaved client is served afterwards. An ex
 
 from __future__ import annotations
 
-import argparse
-import json
 import socket
 import time
 import tracemalloc
+from collections.abc import Callable
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from neural_network.live.layouts import legs_layout, positions_layout
 from neural_network.live.server import Server
 from neural_network.live.trainee import Settings
 
+COUNT = 100_000
 TOKEN = "a token of many letters"
 LEGS = {"rig": "hero", "bones": ["Pelvis"], "axes": list(ARMATURE), "layout": "legs", "watch": True}
 FREE = {"rig": "free", "axes": list(ARMATURE), **layout_fields(positions_layout("Pelvis", ["Foot"], ["Knee", "Calf"]))}
@@ -103,10 +103,15 @@ def fuzz(mutated: int, truncated: int, seed: int = 0) -> dict[str, float]:
     }
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--mutated", type=int, default=100_000)
-    parser.add_argument("--truncated", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    print(json.dumps(fuzz(given.mutated, given.truncated, given.seed), indent=1))  # noqa: T201
+def run(count: int, seed: int, say: Callable[[str], None]) -> list[str]:
+    """Send ``count`` hostile messages; returns the failures."""
+    found = fuzz(count - count // 10, count // 10, seed)
+    say(", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in found.items()))
+    failures = []
+    if found["served_without_token"]:
+        failures.append(f"seed {seed}: something was served without the token")
+    if not found["honest_client_served"]:
+        failures.append(f"seed {seed}: a well-behaved client was not served afterwards")
+    if found["most_allocated_mib"] > 2:
+        failures.append(f"seed {seed}: one message allocated {found['most_allocated_mib']:.1f} MiB")
+    return failures
