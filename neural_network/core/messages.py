@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import os
+import sys
+from contextlib import suppress
+from typing import Protocol, TextIO
 
 
 class Say(Protocol):
@@ -16,3 +19,41 @@ class Say(Protocol):
 def short(name: str, most: int = 60) -> str:
     """A name cut to at most ``most`` letters, for messages."""
     return name if len(name) <= most else name[:most] + "..."
+
+
+def show(line: str, *, error: bool = False) -> None:
+    """Write one line at once to standard output, or to standard error: the programs' own :class:`Say`.
+
+    Work does not end because nobody can read about it any more (``| head``, a closed terminal, a log on a full disk): that
+    line and all later ones are dropped, and the exit code stays as it is.
+    """
+    stream = sys.stderr if error else sys.stdout
+    if stream is None:  # a program without a console
+        return
+    try:
+        stream.write(line + "\n")  # print() writes the end of the line on its own, and Ctrl-C may come in between
+        stream.flush()
+    except UnicodeEncodeError:
+        stream.write(ascii(line) + "\n")
+    except (OSError, ValueError):  # ValueError: closed
+        _drop(stream)
+
+
+def flush() -> None:
+    """Write out what is buffered, before the program ends; nothing where it cannot be written."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            _drop(stream)
+
+
+def _drop(stream: TextIO) -> None:
+    """From now on ``stream`` leads nowhere, so that Python can flush it at its end."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, stream.fileno())
+        finally:
+            os.close(nowhere)

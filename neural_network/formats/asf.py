@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.files import read_bytes
 from ..core.messages import short
 from ..core.rotations import matrix_from_euler
 from .clip_limits import MAX_JOINTS, MAX_VALUE
@@ -58,7 +59,7 @@ class _AsfText:
 def read_skeleton(asf: str | Path) -> AsfSkeleton:
     """Read an .asf file. Raises ValueError with file, line and bone if it cannot be understood."""
     asf = Path(asf)
-    return parse_skeleton(asf.read_bytes(), asf.name)
+    return parse_skeleton(read_bytes(asf, "a skeleton (.asf)"), asf.name)
 
 
 def parse_skeleton(data: bytes, source: str = "skeleton.asf") -> AsfSkeleton:

@@ -13,6 +13,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from ..core.files import read_bytes
 from ..motion.clip import Clip, body_height, guess_unit, guess_up_axis, helper_notes
 from .amc import FALLBACK_FPS, read_motion
 from .asf import AsfSkeleton, parse_skeleton, read_skeleton
@@ -44,10 +45,19 @@ def read(
     Raises ValueError with file, line and bone if a file cannot be understood, OSError if it cannot be opened.
     """
     amc = Path(amc)
-    data = amc.read_bytes()
+    data = read_bytes(amc, "motion (.amc)")
     if asf is None:
         asf = find_skeleton(amc, data[:400])
-    return parse(Path(asf).read_bytes(), data, amc.stem, Path(asf).name, amc.name, up_axis=up_axis, unit=unit, fps=fps)
+    return parse(
+        read_bytes(asf, "a skeleton (.asf)"),
+        data,
+        amc.stem,
+        Path(asf).name,
+        amc.name,
+        up_axis=up_axis,
+        unit=unit,
+        fps=fps,
+    )
 
 
 def find_skeleton(amc: str | Path, head: bytes = b"") -> Path:

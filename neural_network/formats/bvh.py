@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core.files import whole_file
+from ..core.files import read_bytes, whole_file
 from ..core.messages import short
 from ..core.rotations import matrix_from_quaternion
 from ..motion.clip import Clip, guess_unit, guess_up_axis, helper_notes, without_rigid
@@ -45,7 +45,7 @@ def read(path: str | Path, *, up_axis: str | None = None, unit: float | None = N
     cannot be understood, OSError if it cannot be opened.
     """
     path = Path(path)
-    return parse(path.read_bytes(), path.stem, source=path.name, up_axis=up_axis, unit=unit, fps=fps)
+    return parse(read_bytes(path, "motion (.bvh)"), path.stem, source=path.name, up_axis=up_axis, unit=unit, fps=fps)
 
 
 def parse(

@@ -17,13 +17,15 @@ import numpy as np
 
 from ..core import forward_kinematics as fk
 from ..core import rotations
-from ..core.files import read_archive, write_whole
+from ..core.files import open_archive, write_whole
+from ..core.messages import short
 from ..core.skeleton import FARTHEST, MOST_TURNED, Skeleton
 from ..motion.pose_set import PoseSet
 from ..motion.tasks import task_value
 from .context import Samples
 from .solver import Goals, Solution
 
+MOST_NAMED = 20  # fields named in one message
 REQUIRED = ("positions", "root_pos", "root_rot")
 OPTIONAL = (
     "rotations",
@@ -46,16 +48,18 @@ def load(path: str | os.PathLike[str], skeleton: Skeleton) -> tuple[Goals, tuple
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no targets at {path}: expected an .npz file with {', '.join(REQUIRED)}")
-    found = read_archive(path, "targets")
+    with open_archive(path, "targets") as archive:
+        names = archive.names
+        found = archive.read_all((*REQUIRED, *OPTIONAL))
     missing = [name for name in REQUIRED if name not in found]
     if missing:
-        there = ", ".join(sorted(found)) or "nothing"
+        there = ", ".join(short(name) for name in sorted(names)[:MOST_NAMED]) or "nothing"
         raise ValueError(f"{path.name}: missing {', '.join(missing)}; the file has {there}")
     try:
-        goals = goals_of_arrays({name: found[name] for name in (*REQUIRED, *OPTIONAL) if name in found}, skeleton)
+        goals = goals_of_arrays(found, skeleton)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
-    return goals, tuple(sorted(set(found) - {*REQUIRED, *OPTIONAL}))
+    return goals, tuple(short(name) for name in sorted(set(names) - {*REQUIRED, *OPTIONAL})[:MOST_NAMED])
 
 
 def goals_of_arrays(found: dict[str, np.ndarray], skeleton: Skeleton) -> Goals:

@@ -18,8 +18,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.files import write_whole
+from ..core.files import json_of, read_archive, write_whole
 from .optimizer import Adam, AdamSettings, cosine
+from .stopping import Terminated
 
 SETTLE = 0.75  # share of the schedule to which it jumps when patience runs out: stopping at a large step size wastes what was learned
 SAVE_EVERY = 20.0  # [s] between saves of the state to resume from
@@ -132,8 +133,12 @@ def train(task: Task, settings: LoopSettings, state: State | None = None) -> Ite
     After ``patience`` epochs without a better validation figure the schedule jumps to its last quarter, where the step size
     falls and the average settles; the second time training ends. Raises ValueError where the task refuses its data.
     """
+    start = task.initial()
+    if state is not None and state.parameters.shape != start.shape:
+        raise ValueError(
+            f"the stopped training has {state.parameters.size:,} parameters, expected {start.size:,}; train without --resume"
+        )
     if state is None:
-        start = task.initial()
         zeros = np.zeros_like(start)
         rng = np.random.default_rng([settings.seed, 1])
         state = State(start, start, zeros, zeros, start, 0, 0, 0, float("inf"), 0.0, dict(rng.bit_generator.state), ())
@@ -249,6 +254,8 @@ class Result:
     """[CPU s] spent by the runs that this one continues."""
     steps: int
     """Steps of this run."""
+    signal: int = 0
+    """The signal that ended it at once, 0 where there was none."""
 
     def figures(self, batch_size: int) -> dict[str, Any]:
         """Plain figures for a card: seconds, CPU seconds, epochs, the best one, and samples a second of CPU time."""
@@ -269,29 +276,38 @@ def run(
     should_stop: Callable[[], bool] = lambda: False,
     save: Callable[[State], None] | None = None,
 ) -> Result:
-    """Train to the end, or until ``should_stop()`` is true after an epoch.
+    """Train to the end, or until ``should_stop()`` is true after an epoch, or until a signal ends the program.
 
-    ``on_epoch`` sees every epoch; ``save`` is called with the state every :data:`SAVE_EVERY` seconds, when stopped and at the end.
+    A :class:`~neural_network.learning.stopping.Terminated` gives up the epoch that is running and counts as cancelled; it is
+    passed on only where no epoch is complete. ``on_epoch`` sees every epoch; ``save`` is called with the state every
+    :data:`SAVE_EVERY` seconds, when stopped and at the end.
     """
     wall, cpu = time.perf_counter(), time.process_time()
     saved_at = wall
     earlier, first_step = (state.spent, state.step) if state is not None else (0.0, 0)
-    epoch, cancelled = None, False
-    for epoch in train(task, settings, state):
-        on_epoch(epoch)
-        cancelled = should_stop()
-        if save is not None and (cancelled or time.perf_counter() - saved_at > SAVE_EVERY):
-            saved_at = time.perf_counter()
+    epoch, cancelled, signal = None, False, 0
+    try:
+        for epoch in train(task, settings, state):
+            on_epoch(epoch)
+            cancelled = should_stop()
+            if save is not None and (cancelled or time.perf_counter() - saved_at > SAVE_EVERY):
+                saved_at = time.perf_counter()
+                save(epoch.state)
+            if cancelled:
+                break
+    except Terminated as end:
+        if epoch is None:
+            raise
+        cancelled, signal = True, end.number
+        if save is not None:
             save(epoch.state)
-        if cancelled:
-            break
     if save is not None and epoch is not None and not cancelled:
         save(epoch.state)  # whatever comes after the training may be interrupted too
     last = state if epoch is None else epoch.state
     if last is None:
         raise ValueError(f"epochs: expected at least one, got {settings.epochs}")
     spent = time.process_time() - cpu
-    return Result(last, epoch, cancelled, time.perf_counter() - wall, spent, earlier, last.step - first_step)
+    return Result(last, epoch, cancelled, time.perf_counter() - wall, spent, earlier, last.step - first_step, signal)
 
 
 # ---- a stopped training on disk
@@ -316,9 +332,11 @@ def pack(state: State) -> dict[str, np.ndarray]:
 
 def unpack(arrays: dict[str, np.ndarray]) -> State:
     """The State that :func:`pack` laid out."""
-    about: dict[str, Any] = json.loads(bytes(arrays["about"]))
+    about: dict[str, Any] = json_of(arrays["about"])
     about["history"] = tuple((float(a), float(b)) for a, b in about["history"])
     for name in _ARRAYS:
+        if arrays[name].dtype.kind != "f":
+            raise ValueError(f"{name}: expected real numbers, got {str(arrays[name].dtype)[:60]}")
         about[name] = np.array(arrays[name], np.float32)
         if about[name].ndim != 1 or about[name].shape != about["parameters"].shape:
             raise ValueError(f"{name}: expected {about['parameters'].shape} numbers, got {about[name].shape}")
@@ -332,10 +350,12 @@ def unpack(arrays: dict[str, np.ndarray]) -> State:
 def _require_possible(state: State) -> None:
     """ValueError for counters, figures or a random state that no training can have come to."""
     counters = (state.step, state.epoch, state.best_epoch, state.since)
-    if not all(type(n) is int and n >= 0 for n in counters) or type(state.ended) is not bool:
+    if not all(type(n) is int and 0 <= n < 2**53 for n in counters) or type(state.ended) is not bool:
         raise ValueError(f"expected whole counters from 0, got {counters}")
-    if state.epoch != len(state.history) or max(state.best_epoch, state.since) > state.epoch:
+    if not 1 <= state.epoch == len(state.history) or max(state.best_epoch, state.since) > state.epoch:
         raise ValueError(f"expected {state.epoch} epochs of history, got {len(state.history)}")
+    if np.isnan(np.array(state.history)).any():
+        raise ValueError("expected numbers in the history")
     for name in ("best_value", "spent", "ahead"):
         value = getattr(state, name)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or np.isnan(value):
@@ -361,11 +381,11 @@ def load_state(path: Path, belongs_to: dict[str, Any]) -> State:
     if not path.exists():
         raise ValueError(f"nothing to resume: no stopped training at {path}; train without --resume")
     try:
-        with open(path, "rb") as file:  # NumPy itself leaves a damaged file open
-            archive = np.load(file, allow_pickle=False)
-            arrays = {name: archive[name] for name in archive.files}
-        found = json.loads(bytes(arrays.pop("identity")))
+        arrays = read_archive(path, "a stopped training", ("identity", "about", *_ARRAYS))
+        found = json_of(arrays.pop("identity"))
         state = unpack(arrays)
+    except OSError:
+        raise
     except Exception as error:  # a damaged file raises many kinds
         raise ValueError(f"{path.name}: not a stopped training ({error}); train without --resume") from None
     wanted = json.loads(json.dumps(belongs_to))

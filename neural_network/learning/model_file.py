@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.files import write_whole
+from ..core.files import read_record, write_whole
 
 FORMAT = "neural_ik model"
 VERSION = 2
@@ -79,12 +79,7 @@ def read(path: str | os.PathLike[str], kind: str, missing: str = "") -> Model:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no weights at {path}{': ' + missing if missing else ''}")
-    if path.stat().st_size == 0:
-        raise ValueError(f"{path.name}: expected weights, got an empty file")
-    try:
-        text, tensors = _fields(path)
-    except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from None
+    text, tensors = _fields(path)
     try:
         model = _model_of(text, tensors)
     except (KeyError, TypeError, IndexError, OverflowError, RecursionError, ValueError) as error:
@@ -111,26 +106,13 @@ def kind_of(path: str | os.PathLike[str]) -> str | None:
 
 def _fields(path: Path) -> tuple[bytes, dict[str, np.ndarray]]:
     """The JSON text and the arrays of either container; ValueError in words for anything else."""
-    try:
-        with open(path, "rb") as file:  # NumPy itself leaves a damaged file open
-            found = np.load(file, allow_pickle=False)
-            if isinstance(found, np.lib.npyio.NpzFile):
-                arrays = {name: found[name] for name in found.files}
-            elif isinstance(found, np.ndarray) and found.dtype.names is not None and found.shape == ():
-                arrays = {name: found[name] for name in found.dtype.names}
-            else:
-                arrays = {}
-    except Exception as error:  # NumPy and zipfile raise many kinds for damaged files; all mean the same to the user
-        word = f"a damaged file ({error})"
-        if "pickle" in str(error):  # NumPy takes for pickled whatever it does not know
-            word = "a file of another kind, or pickled content, which is refused unopened"
-        raise ValueError(f"expected weights, got {word}".split("\n")[0]) from None
+    arrays = read_record(path, "weights")
     if "about" not in arrays:
-        raise ValueError("expected weights saved by Neural IK, got another kind of NumPy file")
+        raise ValueError(f"{path.name}: expected weights saved by Neural IK, got another kind of NumPy file")
     text = arrays.pop("about")
     raw = bytes(text) if text.dtype.kind == "S" else text.tobytes()
     if len(raw) > LONGEST_TEXT:
-        raise ValueError(f"expected at most {LONGEST_TEXT} bytes of text, got {len(raw)}")
+        raise ValueError(f"{path.name}: expected at most {LONGEST_TEXT} bytes of text, got {len(raw)}")
     return raw, arrays
 
 

@@ -1,15 +1,78 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stopping: Ctrl-C and a cancel file ask a training to end after its epoch, with the best weights kept."""
+"""Stopping: Ctrl-C and a cancel file ask a training to end after its epoch; signals that end programs end it at once.
+
+In either case what was learned is saved. :func:`ended_by_signals` is for the programs, :class:`Stopper` for a training.
+"""
 
 from __future__ import annotations
 
+import _thread
+import os
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 SAME_PRESS = 0.5  # [s] a second interrupt within this is the same key press, passed on by the program that started us
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
+"""Signals that ask a program to end: sent by ``kill`` and by services, by a terminal that closes, by Ctrl-Break."""
+
+
+class Terminated(KeyboardInterrupt):
+    """The program was asked to end by the signal ``number``. Whoever saves at Ctrl-C saves at this too."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def exit_code(stop: KeyboardInterrupt) -> int:
+    """128 and the number of the signal that ended the program: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+    return 128 + (stop.number if isinstance(stop, Terminated) else int(signal.SIGINT))
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """While inside, the signals in :data:`ENDING` raise :class:`Terminated` in the main thread.
+
+    A signal that is ignored stays so: ``nohup`` has asked for that. Repetitions within a second count as one.
+    """
+    before: dict[int, Any] = {}
+    at = -1.0
+
+    def end(number: int, frame: Any) -> None:
+        nonlocal at
+        if at < 0 or time.monotonic() - at > 1:
+            at = time.monotonic()
+            raise Terminated(number)
+
+    with suppress(ValueError):  # not the main thread: whoever runs us there has its own way to stop us
+        for number in ENDING:
+            if signal.getsignal(number) == signal.SIG_DFL:
+                before[number] = signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def end_with_input() -> None:
+    """From now on, the end of standard input ends this program as SIGTERM does.
+
+    So a program that was started with a pipe ends with the one that started it, however that ended, on every system.
+    """
+
+    def watch() -> None:
+        with suppress(OSError):
+            while os.read(0, 4096):
+                pass
+        _thread.interrupt_main(signal.SIGTERM)
+
+    threading.Thread(target=watch, name="end of input", daemon=True).start()
 
 
 class Stopper:

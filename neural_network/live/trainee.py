@@ -11,16 +11,17 @@ One mutable object is wanted here: a stream has a state. Everything that is deci
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..core.files import json_of, read_archive
 from ..learning import layers, model_file
 from ..learning.optimizer import Adam, AdamSettings, inverse_time
 
@@ -446,11 +447,10 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Mapping[str, np
     except (OSError, ValueError) as error:
         reason = error
     try:  # before model files had kinds
-        with open(path, "rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            about: dict[str, Any] = json.loads(bytes(archive["head"]))
-            if about["format"] == _OLDER_FORMAT:
-                return about, {name: archive[name] for name in archive.files if name != "head"}
+        arrays = read_archive(Path(path), "a trainee")
+        about: dict[str, Any] = json_of(arrays.pop("head"))
+        if about["format"] == _OLDER_FORMAT:
+            return about, arrays
     except Exception:  # a damaged file raises many kinds; the first reason says it best
         pass
     raise ValueError(f"{path}: expected weights saved by the trainee, could not read them: {reason}") from reason

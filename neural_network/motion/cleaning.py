@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..core import rotations
+from ..core.files import megabytes
 from ..core.skeleton import Skeleton
 from .clip import Clip, body_height, body_joints, global_pose
 from .pose_set import PoseSet
@@ -29,6 +30,8 @@ STILL = 1e-6  # [body heights] a joint that moves less counts as still
 FROZEN_LEAST = 0.1  # [s] and at least 3 frames: a body never stands exactly still for that long
 HELD_LONGEST = 0.25  # [s] longer gaps are not filled in; the clip is cut there
 FASTEST = 12.0  # [m/s] 99th percentile of the joints' speed; sprinters' feet reach it, above it a rate or unit is wrong
+LARGEST_CLIP = 256 << 20
+"""[bytes] of rotations to which a clip is resampled, however small it is; four times its own are always allowed."""
 _CORRECTION = (np.sqrt(2) - 1) ** 0.25  # a second-order Butterworth applied twice is 3 dB down here, not at its cutoff
 
 
@@ -268,13 +271,19 @@ def resample(clip: Clip, fps: float) -> Clip:
     """The clip at ``fps`` frames a second, from its first frame on; frames between frames are blended.
 
     Where the new rate divides the old one, frames are picked and none is changed. Clips of fewer than 2 frames only get
-    the new rate. ValueError for a rate that is not positive.
+    the new rate. ValueError for a rate that is not positive, and where the clip would grow beyond :data:`LARGEST_CLIP`.
     """
     if not (np.isfinite(fps) and fps > 0):
         raise ValueError(f"frame rate: expected a positive number of frames a second, got {fps}")
     if clip.frames < 2 or abs(clip.fps - fps) < 1e-9 * fps:
         return replace(clip, fps=float(fps))
     count = int(np.floor((clip.frames - 1) * fps / clip.fps + 1e-6)) + 1
+    size, most = count * len(clip.names) * 32, max(LARGEST_CLIP, 4 * clip.rotations.nbytes)
+    if size > most:
+        raise ValueError(
+            f"resampling from {clip.fps:.4g} to {fps:.4g} frames a second: {clip.frames:,} frames would become {count:,} "
+            f"({megabytes(size)}), expected at most {megabytes(most)}; check the frame rates, or resample to a lower one"
+        )
     at = np.minimum(np.arange(count) * (clip.fps / fps), clip.frames - 1)
     whole = np.round(at)
     at = np.where(np.abs(at - whole) < 1e-6 * clip.frames, whole, at)

@@ -6,20 +6,23 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 import numpy as np
 
 from ..core import skeleton as skeletons
-from ..core.files import read_archive, whole_file
+from ..core.files import may_expand, read_archive, whole_file
 from ..core.skeleton import FARTHEST, MOST_TURNED, Skeleton
 from .tasks import TASKS, guess_task
 
 SCHEMA = 1
+MOST_NAMES = 100_000
+"""Bones, or clips, in one file."""
 FASTEST = 1e6  # [frames/s] larger numbers are not frame rates
+_BLOCK = 4096  # frames checked at once
 
 
 @dataclass(frozen=True)
@@ -95,17 +98,28 @@ def _check_motion(skeleton: Skeleton, rot: np.ndarray, root_pos: np.ndarray) -> 
     if root_pos.shape != (frames, 3):
         raise ValueError(f"root_pos: expected ({frames}, 3), got {root_pos.shape}")
     for what, array in (("rot", rot), ("root_pos", root_pos)):
-        bad = np.flatnonzero(~np.isfinite(array.reshape(frames, -1)).all(axis=1))
+        finite = [np.isfinite(block.reshape(len(block), -1)).all(axis=1) for block in _blocks(array)]
+        bad = np.flatnonzero(~np.concatenate(finite))
         if len(bad):
             raise ValueError(
                 f"{what}: expected finite numbers, got NaN or infinity in {len(bad)} frames, the first is row {bad[0]}"
             )
-    farthest = float(np.abs(root_pos).max())
+    farthest = float(max(root_pos.max(), -root_pos.min()))
     if farthest > FARTHEST:
         raise ValueError(f"root_pos: expected metres, got a position {farthest:.3g} away")
-    widest = float(np.linalg.norm(rot.astype(np.float64), axis=-1).max())
+    widest = max(float(_angles(block).max()) for block in _blocks(rot))
     if widest > MOST_TURNED:
         raise ValueError(f"rot: expected radians, got a rotation of {widest:.3g}")
+
+
+def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
+    """Views of some frames of ``array`` (F, ...) at a time, so that working with them takes little memory."""
+    return (array[at : at + _BLOCK] for at in range(0, len(array), _BLOCK))
+
+
+def _angles(rot: np.ndarray) -> np.ndarray:
+    """(..., J, 1) angles [rad] of axis-angles."""
+    return np.linalg.norm(rot.astype(np.float64), axis=-1, keepdims=True)
 
 
 def _check_clip_numbers(clip: np.ndarray, frames: int, clips: int) -> None:
@@ -144,12 +158,15 @@ def _checked_clips(
 
 def _short_way_round(rot: np.ndarray) -> np.ndarray:
     """Axis-angles (F, J, 3) of at most half a turn, float32."""
-    angle = np.linalg.norm(rot.astype(np.float64), axis=-1, keepdims=True)
-    if angle.max() <= np.pi:
+    if all(_angles(block).max() <= np.pi for block in _blocks(rot)):
         return rot
-    turns = np.round(angle / (2 * np.pi))
-    shorter = rot * (1 - 2 * np.pi * turns / np.maximum(angle, 1e-9))
-    return np.where(angle > np.pi, shorter, rot).astype(np.float32)
+    out = np.empty(rot.shape, np.float32)
+    for block, into in zip(_blocks(rot), _blocks(out), strict=True):
+        angle = _angles(block)
+        turns = np.round(angle / (2 * np.pi))
+        shorter = block * (1 - 2 * np.pi * turns / np.maximum(angle, 1e-9))
+        into[...] = np.where(angle > np.pi, shorter, block)
+    return out
 
 
 def save(path: str | os.PathLike[str], poses: PoseSet) -> None:
@@ -203,7 +220,25 @@ def save_blocks(
         fields["limits"] = skeleton.limits
     if ground is not None:
         fields["ground"] = ground
-    with whole_file(path, folder) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with whole_file(path, folder) as file:
+        _write_fields(file, fields, blocks, (frames, skeleton.count, 3), zipfile.ZIP_DEFLATED)
+        if not may_expand(
+            file.tell(), frames * (12 * skeleton.count + 16)
+        ):  # hours without motion, which load() would refuse
+            file.seek(0)
+            file.truncate()
+            _write_fields(file, fields, blocks, (frames, skeleton.count, 3), zipfile.ZIP_STORED)
+
+
+def _write_fields(
+    file: BinaryIO,
+    fields: dict[str, np.ndarray | None],
+    blocks: Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]],
+    shape: tuple[int, int, int],
+    compression: int,
+) -> None:
+    """An npz of ``fields``; "rot", of ``shape``, and "root_pos", which are None, come from ``blocks``."""
+    with zipfile.ZipFile(file, "w", compression) as archive:
         for name, array in fields.items():
             with archive.open(
                 f"{name}.npy", "w", force_zip64=True
@@ -211,9 +246,9 @@ def save_blocks(
                 if array is not None:
                     np.lib.format.write_array(out, array, allow_pickle=False)
                 elif name == "rot":
-                    _write_blocks(out, name, (rot for rot, _ in blocks()), (frames, skeleton.count, 3))
+                    _write_blocks(out, name, (rot for rot, _ in blocks()), shape)
                 else:
-                    _write_blocks(out, name, (root_pos for _, root_pos in blocks()), (frames, 3))
+                    _write_blocks(out, name, (root_pos for _, root_pos in blocks()), (shape[0], 3))
 
 
 def _write_blocks(out: IO[bytes], name: str, blocks: Iterable[np.ndarray], shape: tuple[int, ...]) -> None:
@@ -244,7 +279,7 @@ def load(path: str | os.PathLike[str]) -> PoseSet:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no training data at {path}: extract it in Blender, or import motion files")
-    found = read_archive(path, "training data")
+    found = read_archive(path, "training data", (*_NEEDED, *_OPTIONAL))
     missing = [name for name in _NEEDED if name not in found]
     if missing:
         raise ValueError(f"{path.name}: expected the fields of training data, missing {', '.join(missing)}")
@@ -262,6 +297,8 @@ def load(path: str | os.PathLike[str]) -> PoseSet:
         for name in _NAME_LISTS:
             if found[name].ndim != 1 or (found[name].dtype.kind != "U" and found[name].size):
                 raise ValueError(f"{name}: expected a list of names, got {found[name].dtype} {found[name].shape}")
+            if len(found[name]) > MOST_NAMES:
+                raise ValueError(f"{name}: expected at most {MOST_NAMES:,} names, got {len(found[name]):,}")
         names = {name: [str(n) for n in found[name]] for name in _NAME_LISTS}
         rig = skeletons.make(
             names["bone_names"],

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.files import json_of, open_archive, read_archive
 from ...core.skeleton import Skeleton
 from ...motion import pose_set
 from ...motion.pose_set import PoseSet
@@ -35,10 +36,8 @@ def part_name(path: Path, options: ImportOptions) -> str:
 def load_report(part: Path) -> FileReport | None:
     """The report in a part from an earlier run; None if there is no such part or it is damaged."""
     try:
-        with np.load(part, allow_pickle=False) as found:
-            fields: dict[str, Any] = json.loads(bytes(found["report"]))
-            for name in found.files:  # read every member now, so that a damaged part cannot fail later
-                found[name].shape  # noqa: B018
+        found = read_archive(part, "a converted file")  # every member, so that a damaged part cannot fail later
+        fields: dict[str, Any] = json_of(found["report"])
         values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
         return FileReport(**values)
     except Exception:  # zipfile, zlib and NumPy raise many kinds for damaged files; in any case the file is read again
@@ -65,8 +64,9 @@ class StoredClip:
 
     def poses(self, rig: Skeleton) -> PoseSet:
         """The poses from disk, on ``rig``."""
-        with np.load(self.part, allow_pickle=False) as found:
-            rot, root_pos = found[f"rot{self.number}"], found[f"root_pos{self.number}"]
+        names = f"rot{self.number}", f"root_pos{self.number}"
+        found = read_archive(self.part, "a converted file", names)
+        rot, root_pos = (found[name] for name in names)
         if self.own is None:
             return pose_set.make(rig, rot, root_pos, np.zeros(len(rot), int), [self.name], clip_fps=self.fps)
         own = replace(self.own, rot=rot, root_pos=root_pos)
@@ -75,13 +75,13 @@ class StoredClip:
 
 def stored_clips(part: Path, path: str, clips: int, known: dict[str, OwnPoses]) -> Iterator[StoredClip]:
     """The clips of a part. Equal skeletons are shared through ``known``, because there may be thousands of clips."""
-    with np.load(part, allow_pickle=False) as found:
+    with open_archive(part, "a converted file") as found:
         for n in range(clips):
-            about = json.loads(bytes(found[f"about{n}"]))
-            frames = len(found[f"root_pos{n}"])
+            about = json_of(found.read(f"about{n}"))
+            frames = len(found.read(f"root_pos{n}"))
             clip = StoredClip(part, n, path, about["clip"], float(about["fps"]), frames)
             if "names" in about:
-                arrays = {what: found[f"{what}{n}"] for what in ("parents", "heads", "directions")}
+                arrays: dict[str, Any] = {what: found.read(f"{what}{n}") for what in ("parents", "heads", "directions")}
                 shape = [array.tobytes().hex() for array in arrays.values()]
                 words = json.dumps([about["names"], about["effectors"], about["feet"], *shape])
                 own = known.setdefault(
