@@ -5,7 +5,8 @@
 ``training_data/weights/best.npy``; ``--help`` lists the options. A first word names another task: ``standalone_trainer.py ik``
 is the same as no word. Inside Blender's own Python:
 ``blender --background --python-exit-code 1 --python standalone_trainer.py -- --epochs 10``.
-Exit codes: 0 trained and every test passed, 1 trained but a test failed, 2 bad input, 130 stopped by Ctrl-C or the cancel file.
+Exit codes: 0 trained and every test passed, 1 trained but a test failed, 2 bad input or a file that could not be written,
+130 stopped by Ctrl-C or the cancel file, 143 by SIGTERM and 129 by SIGHUP (128 and the number of the signal).
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ if __name__ == "__main__":
     if _ours:  # Ctrl-C before there is anything to keep ends at once and without a traceback
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+from neural_network.core import messages
 from neural_network.ik import arguments, trainer
 from neural_network.learning.arguments import append_record
+from neural_network.learning.stopping import ended_by_signals, exit_code
 
 TASKS = {"ik": (arguments, trainer)}
 """Word -> (its arguments: parse and require_separate_files; its trainer: run). A wing adds one line here."""
@@ -68,13 +71,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refuse(str(error))
     say: Callable[[str], None] = (lambda _: None) if args.quiet else _print
     try:
-        return learner.run(args, say, _print, _complain)
+        with ended_by_signals():
+            return learner.run(args, say, _print, _complain)
     except trainer.Cancelled as stop:
         _print(str(stop))
-        record: dict[str, Any] = {"done": True, "exit": 130, "weights": str(args.weights), "saved": stop.saved}
-    except KeyboardInterrupt:
+        record: dict[str, Any] = {"done": True, "exit": stop.code, "weights": str(args.weights), "saved": stop.saved}
+    except KeyboardInterrupt as stop:
         _print("Stopped at once; the weights on disk are unchanged.")
-        record = {"done": True, "exit": 130, "weights": str(args.weights), "saved": False}
+        record = {"done": True, "exit": exit_code(stop), "weights": str(args.weights), "saved": False}
     except (ValueError, OSError) as error:
         record = {"done": True, "exit": _refuse(str(error)), "error": str(error)}
     except MemoryError as error:
@@ -91,14 +95,17 @@ def _refuse(sentence: str) -> int:
 
 
 def _print(line: str) -> None:
-    print(line, flush=True)
+    messages.show(line)
 
 
 def _complain(line: str) -> None:
-    print(f"standalone_trainer.py: {line}", file=sys.stderr, flush=True)
+    messages.show(f"standalone_trainer.py: {line}", error=True)
 
 
 if __name__ == "__main__":
     if _ours:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    finally:
+        messages.flush()

@@ -3,7 +3,8 @@
 
 Each room in COMMANDS has a ``command.py`` whose ``add_parsers(commands, say)`` adds that room's commands. A command sets
 ``run``, a function that takes the parsed arguments and returns the exit code: 0, or 1 where a test fails. A ValueError or
-OSError is bad input: one sentence on standard error and exit code 2. Ctrl-C is 130. Rooms do not print: ``say`` does.
+OSError is bad input: one sentence on standard error and exit code 2. Ctrl-C is 130, SIGTERM 143 and SIGHUP 129: these are
+handled as Ctrl-C is. Rooms do not print: ``say`` does, and where nobody reads it any more the command goes on.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ if __name__ == "__main__":
     if _own_handler:  # while importing, Ctrl-C ends at once and without a traceback
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+from .core.messages import flush
+from .core.messages import show as say
 from .formats import command as formats
 from .ik import command as ik
+from .learning.stopping import ended_by_signals, exit_code
 from .live import command as live
 
 COMMANDS = (formats, ik, live)
@@ -44,14 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         room.add_parsers(commands, say)
     args = parser.parse_args(argv)
     try:
-        code: int = args.run(args)
-        sys.stdout.flush()
-    except KeyboardInterrupt:
+        with ended_by_signals():
+            code: int = args.run(args)
+    except KeyboardInterrupt as stop:
         say("stopped", error=True)
-        return 130
-    except BrokenPipeError:  # the reader of the output has gone, as with "| head"
-        sys.stderr.close()
-        return 0
+        return exit_code(stop)
     except (ValueError, OSError) as error:
         say(f"{parser.prog}: {error}", error=True)
         return 2
@@ -61,14 +62,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def say(line: str, *, error: bool = False) -> None:
-    """Print one line at once, on standard error if ``error``."""
-    stream = sys.stderr if error else sys.stdout
-    stream.write(line + "\n")  # print() writes the end of the line on its own, and Ctrl-C may come in between
-    stream.flush()
-
-
 if __name__ == "__main__":
     if _own_handler:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    finally:
+        flush()

@@ -382,7 +382,7 @@ def whole_file(path: str | os.PathLike[str], folder: Path | None = None) -> Iter
             f"cannot make the folder {path.parent}: {error.strerror or error}; choose another place"
         ) from None
     remove_leftovers(path)
-    temporary = (folder or path.parent) / f".{path.name}.{os.getpid()}{TEMPORARY}"
+    temporary = temporary_path(path, folder)
     try:
         with open(temporary, "wb") as file:
             yield file
@@ -395,6 +395,11 @@ def whole_file(path: str | os.PathLike[str], folder: Path | None = None) -> Iter
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def temporary_path(path: Path, folder: Path | None = None) -> Path:
+    """Where this process writes a file before it is renamed to ``path``: in ``folder``, or beside it."""
+    return (folder or path.parent) / f".{path.name}.{os.getpid()}{TEMPORARY}"
 
 
 def remove_leftovers(path: Path) -> None:

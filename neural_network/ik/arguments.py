@@ -17,6 +17,8 @@ from .context import LAYOUTS
 from .settings import Losses, Training
 from .task import loop_settings
 
+SHIPPED = Path(__file__).resolve().parents[2] / "training_data"
+"""The poses and weights that come with Neural IK."""
 UNLIMITED = 1_000_000  # epochs, where the time limit ends the training
 
 CONTRACT = {
@@ -44,7 +46,8 @@ def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
         description="Train a network for full-body inverse kinematics on extracted poses, then test it on motion it never saw.",
         formatter_class=Help,
         allow_abbrev=False,  # --threads is read before NumPy comes in, and must be spelled out
-        epilog="Exit codes: 0 trained and all tests pass, 1 trained and a test fails, 2 bad input, 130 stopped.",
+        epilog="Exit codes: 0 trained and all tests pass, 1 trained and a test fails, 2 bad input or a file that could "
+        "not be written, 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.",
     )
     files = add_files(out, data, weights)
     files.add_argument("--init", type=Path, metavar="WEIGHTS", help="start from these weights (fine-tuning)")

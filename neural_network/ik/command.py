@@ -17,12 +17,12 @@ from ..core.messages import Say
 from ..motion import pose_set, splits
 from ..motion.pose_set import PoseSet
 from . import bench, network, quality, report, targets_file
+from .arguments import SHIPPED
 from .context import prepare
 from .goals import Goals
 from .network import Network
 from .solver import STEPS, Solution, Solver
 
-SHIPPED = Path(__file__).resolve().parents[2] / "training_data"
 DATA, WEIGHTS = SHIPPED / "training_data.npz", SHIPPED / "weights" / "best.npy"
 MOST_STEPS = 1000
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import signal
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -22,12 +23,12 @@ from ..core.files import write_whole
 from ..learning import loop
 from ..learning.arguments import append_record, require_writable
 from ..learning.loop import Epoch, Result, State, load_state, save_state, state_path
-from ..learning.stopping import Stopper, clear_cancel_file
-from ..motion import pose_set, splits
+from ..learning.stopping import Stopper, clear_cancel_file, exit_code
+from ..motion import characters, pose_set, splits
 from ..motion.pose_set import PoseSet
 from ..motion.splits import TEST, TRAIN, VALIDATION
 from . import losses, network, novelty, quality, report
-from .arguments import UNLIMITED, config_of
+from .arguments import SHIPPED, UNLIMITED, config_of
 from .batches import components
 from .context import Samples, prepare
 from .network import Network
@@ -40,11 +41,14 @@ Say = Callable[[str], None]
 
 
 class Cancelled(Exception):
-    """The user asked to stop; everything worth keeping has been kept. ``saved``: the weights on disk are of this run."""
+    """The user asked to stop; everything worth keeping has been kept.
 
-    def __init__(self, sentence: str, saved: bool = False) -> None:
+    ``saved``: the weights on disk are of this run. ``code``: exit code, 128 and the number of the signal.
+    """
+
+    def __init__(self, sentence: str, saved: bool = False, code: int = 128 + signal.SIGINT) -> None:
         super().__init__(sentence)
-        self.saved = saved
+        self.saved, self.code = saved, int(code)
 
 
 @dataclass(frozen=True)
@@ -96,9 +100,9 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
     saved = save(job, trained.net, card)
     try:
         return _report(job, trained, card, saved)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         kept = "are complete" if saved else "are unchanged"
-        raise Cancelled(f"Stopped at once; the weights in {args.weights} {kept}.", saved) from None
+        raise Cancelled(f"Stopped at once; the weights in {args.weights} {kept}.", saved, exit_code(stop)) from None
 
 
 def load(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> Job:
@@ -120,7 +124,7 @@ def load(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> Job:
     if poses.skeleton.limits is None:
         limits = losses.mine_limits(poses.skeleton, components(samples.rot))
         poses = replace(poses, skeleton=replace(poses.skeleton, limits=limits))
-    stopper = Stopper(say, args.cancel_file)
+    stopper = Stopper(say, args.cancel_file, args.end_with_input)
     return Job(args, say, tell, complain, poses, samples, config, start, own, stopper)
 
 
@@ -273,9 +277,9 @@ def _start(job: Job, parts: np.ndarray) -> Network | None:
 
 def _stop(job: Job, task: PoseTask, result: Result, parts: np.ndarray, keep: bool) -> None:
     """Raise Cancelled, after the best weights so far are saved where they may be."""
-    state, path = result.state, job.args.weights
+    state, path, code = result.state, job.args.weights, 128 + (result.signal or signal.SIGINT)
     if not keep:
-        raise Cancelled(f"Stopped after epoch {state.epoch}. The weights on disk are unchanged.")
+        raise Cancelled(f"Stopped after epoch {state.epoch}. The weights on disk are unchanged.", code=code)
     figures = {
         "epochs": state.epoch,
         "best_epoch": state.best_epoch,
@@ -287,9 +291,10 @@ def _stop(job: Job, task: PoseTask, result: Result, parts: np.ndarray, keep: boo
     saved = older is None or older > state.best_value * 1000
     if saved:
         network.save(path, net)
-    where = f"The best weights so far ({state.best_value * 1000:.1f} mm) are in {path}." if saved else ""
+    where = f"The best weights so far ({state.best_value * 1000:.1f} mm) are in {path}."
+    where = where if saved else f"{path} already holds better ones for the same data and split, which were kept."
     how = "" if job.args.folds or not state_path(path).exists() else " To continue, add --resume to the same command."
-    raise Cancelled(f"Stopped after epoch {state.epoch}. {where}{how}", saved)
+    raise Cancelled(f"Stopped after epoch {state.epoch}. {where}{how}", saved, code)
 
 
 def _try(job: Job, write: Callable[[], None]) -> None:
@@ -354,23 +359,42 @@ def _report(job: Job, trained: Trained, card: dict[str, Any], saved: bool) -> in
     say("")
     for line in quality.text(card):
         job.tell(line)
-    stopped = False
+    stopped = 0
     if not args.folds and args.split == "block" and not args.no_beside:
         try:
             train_beside(job, card)
-        except Cancelled:
-            stopped = True
+        except Cancelled as stop:
+            stopped = stop.code
             say("Stopped; the figures above and the weights are complete.")
     _say_closing(job, card, saved)
-    if args.json is not None:
-        write_whole(args.json, (json.dumps(card, indent=1) + "\n").encode())
-    if args.report is not None:
-        page = report.html(trained.net, job.poses, job.samples, card, trained.history)
-        write_whole(args.report, page.encode())
-    code = 130 if stopped else 1 if quality.failed(card) else 0
+    code = stopped or (1 if quality.failed(card) else 0)
+    if not _write_beside(job, trained, card):
+        code = 2
     record = {"done": True, "exit": code, "weights": str(args.weights), "saved": saved}
     _try(job, partial(append_record, args.progress, record))
     return code
+
+
+def _write_beside(job: Job, trained: Trained, card: dict[str, Any]) -> bool:
+    """Write the figures and the report where asked for; False where one could not be written, which is reported."""
+    args = job.args
+    complete = True
+
+    def page() -> str:
+        return report.html(trained.net, job.poses, job.samples, card, trained.history)
+
+    def figures() -> str:
+        return json.dumps(card, indent=1) + "\n"
+
+    for path, text in ((args.json, figures), (args.report, page)):
+        try:
+            if path is not None:
+                write_whole(path, text().encode("utf-8", "backslashreplace"))
+        except Exception as error:  # whatever is wrong with a page, the training is worth more
+            words = str(error) if isinstance(error, OSError) else f"cannot make {path}: {error}"
+            job.complain(f"{words}; the training is complete without it")
+            complete = False
+    return complete
 
 
 def _say_header(job: Job) -> None:
@@ -437,9 +461,18 @@ def _say_closing(job: Job, card: dict[str, Any], saved: bool) -> None:
         + ("" if saved else " already holds better ones for the same data and split, which were kept.")
     )
     if saved:
-        say("In Blender: 3D View, sidebar, tab Neural IK, Load Weights; then Run Tests or Live IK.")
+        say(f"In Blender: 3D View, sidebar, tab Neural IK, {_how_to_load(args.weights)}; then Run Tests or Live IK.")
     else:
         say("To keep these as well, choose another file with --weights.")
+
+
+def _how_to_load(path: Path) -> str:
+    """The button that loads the weights at ``path``, and what to choose for it."""
+    if (path.parent / characters.ABOUT).exists():
+        return "Load Weights with this character selected"
+    if path.resolve() == (SHIPPED / "weights" / "best.npy").resolve():
+        return "Load Weights (characters with weights of their own use those)"
+    return f"Load Weights, and as its File {path.resolve()}"
 
 
 def _usage() -> Callable[[], str]:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..core.files import remove_leftovers, temporary_path
 from .loop import LoopSettings
 
 
@@ -30,6 +32,11 @@ def add_files(parser: argparse.ArgumentParser, data: Path, weights: Path) -> arg
     files.add_argument("--report", type=Path, metavar="FILE", help="write a report with pictures as one HTML file")
     files.add_argument("--progress", type=Path, metavar="FILE", help="append one JSON object per epoch")
     files.add_argument("--cancel-file", type=Path, metavar="FILE", help="stop, as Ctrl-C does, when this file appears")
+    files.add_argument(
+        "--end-with-input",
+        action="store_true",
+        help="stop, as Ctrl-C does, when standard input ends: for a program that starts this one and may be killed",
+    )
     files.add_argument("--quiet", action="store_true", help="print only the results")
     return files
 
@@ -109,8 +116,11 @@ def require_writable(path: Path | None) -> None:
     if path.exists() and not path.is_file():  # a device or pipe
         return
     try:
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, "it is write-protected")
         path.parent.mkdir(parents=True, exist_ok=True)
-        probe = path.with_name(f".{path.name}.{os.getpid()}.probe")
+        remove_leftovers(path)
+        probe = temporary_path(path)
         probe.touch()
         probe.unlink()
     except OSError as error:
@@ -118,7 +128,18 @@ def require_writable(path: Path | None) -> None:
 
 
 def append_record(path: Path | None, record: dict[str, Any]) -> None:
-    """Append one JSON object as a line to the progress file; nothing where there is none."""
-    if path is not None:
-        with open(path, "a", encoding="utf-8") as file:
+    """Append one JSON object as a line to the progress file; nothing where there is none.
+
+    OSError, in words, where it cannot be written, also where nobody reads a pipe.
+    """
+    if path is None:
+        return
+    try:
+        with open(path, "a", encoding="utf-8", opener=_opener) as file:
             file.write(json.dumps(record) + "\n")
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _opener(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)

@@ -291,9 +291,13 @@ def picture(drawing: Any, alternative: str, caption: str, name: str) -> str:
     ``alternative`` describes the picture to who cannot see it.
     """
     import matplotlib
+    from matplotlib.text import Text
 
     buffer = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif"}):
+    look = {"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif", "text.parse_math": False}
+    with matplotlib.rc_context(look):
+        for label in drawing.findobj(Text):  # a name with $ is no formula
+            label.set_parse_math(False)
         drawing.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]

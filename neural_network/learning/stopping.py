@@ -6,10 +6,10 @@ In either case what was learned is saved. :func:`ended_by_signals` is for the pr
 
 from __future__ import annotations
 
-import _thread
 import os
+import select
 import signal
-import threading
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -60,36 +60,43 @@ def ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def end_with_input() -> None:
-    """From now on, the end of standard input ends this program as SIGTERM does.
+def input_has_ended() -> bool:
+    """Whether standard input, a pipe, has come to its end: the program that holds its other end is gone, however it ended."""
+    try:
+        if sys.platform == "win32":
+            import _winapi
+            import msvcrt
 
-    So a program that was started with a pipe ends with the one that started it, however that ended, on every system.
-    """
-
-    def watch() -> None:
-        with suppress(OSError):
-            while os.read(0, 4096):
-                pass
-        _thread.interrupt_main(signal.SIGTERM)
-
-    threading.Thread(target=watch, name="end of input", daemon=True).start()
+            _winapi.PeekNamedPipe(msvcrt.get_osfhandle(0), 0)
+            return False
+        return bool(select.select([0], [], [], 0)[0]) and not os.read(0, 4096)
+    except OSError:
+        return True
 
 
 class Stopper:
     """While inside, the first Ctrl-C only asks to stop and the second raises KeyboardInterrupt; a cancel file asks as well.
 
-    ``say`` is called with one sentence when Ctrl-C is pressed.
+    So does the end of standard input ``with_input``. ``say`` is called with one sentence when Ctrl-C is pressed.
     """
 
-    def __init__(self, say: Callable[[str], None] = lambda sentence: None, cancel_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        say: Callable[[str], None] = lambda sentence: None,
+        cancel_file: Path | None = None,
+        with_input: bool = False,
+    ) -> None:
         self.say = say
         self.cancel_file = cancel_file
+        self.with_input = with_input
         self.interrupted = False
         self._before: Any = None
         self._at = 0.0
 
     def asked(self) -> bool:
         """True once somebody asked to stop."""
+        if self.with_input and input_has_ended():
+            self.interrupted = True
         return self.interrupted or (self.cancel_file is not None and self.cancel_file.exists())
 
     def __enter__(self) -> Stopper:
