@@ -8,7 +8,7 @@ armature space: metres, with the object's rotation and scale applied and without
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 
 import bpy
 import numpy as np
@@ -51,10 +51,14 @@ class Rig:
     """Notes for the user, one sentence each."""
     roles: tuple[str, ...] = ()
     """(J) the role of each controlled bone: its name on the reference rig."""
+    scaled: bool = False
+    """Bones are scaled or moved in the pose: only Blender's own rules of inheritance then give the pose."""
 
     @property
     def simple(self) -> bool:
         """Whether controlled bones are direct children of each other with usual settings: rot_local is then Blender's basis."""
+        if self.scaled:
+            return False
         direct = [-1, *self.index[self.skeleton.parents[1:]].tolist()]
         return self.parents[self.index].tolist() == direct and all(self.plain[b] for b in self.index)
 
@@ -65,6 +69,11 @@ class Rig:
         for bone in self.index.tolist():
             found.update(tree.chain(self.parents, bone))
         return sorted(found)
+
+    @cached_property
+    def carrier(self) -> int:
+        """The bone whose location places the root: the root itself or, where it is connected, the nearest bone above that may move."""
+        return next(b for b in tree.chain(self.parents, int(self.index[0])) if not self.connected[b])
 
     def between(self, bone: int) -> list[int]:
         """The bones from below the nearest controlled ancestor of ``bone`` (an index among all) down to it."""

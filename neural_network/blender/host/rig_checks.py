@@ -172,19 +172,6 @@ def _driven(ob: bpy.types.Object, needed: set[str]) -> str:
     return ""
 
 
-def notes(rig: Rig, channels: dict[str, np.ndarray]) -> list[str]:
-    """What the user should know about the rig's current pose, one sentence each."""
-    scale = channels["scale"].reshape(-1, 3)[rig.index]
-    away = channels["location"].reshape(-1, 3)[rig.index[1:]]
-    loose = [not rig.connected[b] for b in rig.index[1:].tolist()]
-    odd = np.abs(scale - 1).max(axis=1) > 1e-3
-    odd[1:] |= (np.abs(away).max(axis=1) * rig.unit > 1e-4) & loose
-    if not odd.any():
-        return []
-    names = [rig.bones[i] for i in rig.index[odd].tolist()]
-    return [f"Scaled or moved bones ({', '.join(names[:4])}): targets may be missed by as much"]
-
-
 def pose_of(ob: bpy.types.Object, rig: Rig, channels: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """rot_local (J, 3) [rad] and the root's head (3) [m, rig space] of the pose in transform channels of all bones.
 
@@ -200,9 +187,17 @@ def pose_of(ob: bpy.types.Object, rig: Rig, channels: dict[str, np.ndarray]) -> 
         if not rig.connected[rig.index[0]]:
             head = head + rest[:3, :3] @ location[rig.index[0]]
         return rotations.axis_angle_from_quaternion(turns), rig.turn @ head * rig.unit
+    posed = posed_of(ob, rig, channels)
+    turned = rig.turn @ runtime.orthonormal(posed[:, :3, :3])
+    rot = runtime.local_rotations(rig, turned[None])[0].astype(np.float64)
+    return rot, rig.turn @ posed[0, :3, 3] * rig.unit
+
+
+def posed_of(ob: bpy.types.Object, rig: Rig, channels: dict[str, np.ndarray]) -> np.ndarray:
+    """(J, 4, 4) pose matrices [object space] of the controlled bones for transform channels of all bones; constraints are ignored."""
     needed = rig.needed
+    location, scale = (channels[name].reshape(-1, 3).astype(np.float64) for name in ("location", "scale"))
     matrices = rotations.matrix_from_quaternion(own_quaternions(rig, channels, needed))
-    scale = channels["scale"].reshape(-1, 3).astype(np.float64)
     posed: dict[int, np.ndarray] = {}
     for matrix, bone in zip(matrices, needed, strict=True):
         basis = np.eye(4)
@@ -211,10 +206,7 @@ def pose_of(ob: bpy.types.Object, rig: Rig, channels: dict[str, np.ndarray]) -> 
             basis[:3, 3] = location[bone]
         parent = int(rig.parents[bone])
         posed[bone] = runtime._local_to_pose(ob.pose.bones[bone], rig, bone, parent, posed, basis, False)
-    bones = rig.index.tolist()
-    turned = rig.turn @ runtime.orthonormal(np.array([posed[b][:3, :3] for b in bones]))
-    rot = runtime.local_rotations(rig, turned[None])[0].astype(np.float64)
-    return rot, rig.turn @ posed[bones[0]][:3, 3] * rig.unit
+    return np.array([posed[b] for b in rig.index.tolist()])
 
 
 def own_quaternions(rig: Rig, channels: dict[str, np.ndarray], bones: list[int]) -> np.ndarray:

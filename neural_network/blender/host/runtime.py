@@ -9,7 +9,8 @@ import bpy
 import numpy as np
 from mathutils import Matrix, Quaternion
 
-from ...core import rotations
+from ...core import forward_kinematics as fk
+from ...core import rotations, tree
 from .rig import Rig
 
 CHANNELS = {"location": 3, "rotation_quaternion": 4, "rotation_euler": 3, "rotation_axis_angle": 4, "scale": 3}
@@ -59,10 +60,15 @@ def apply(ob: bpy.types.Object, rig: Rig, rot_local: np.ndarray, root_pos: np.nd
     """Pose the controlled bones: rot_local (J, 3) [rad], root's head (3) [m, rig space]; shown at Blender's update.
 
     Other bones keep their own rotation: below one between two controlled bones, the lower one compensates for it.
-    Each bone is written in its own rotation mode. A connected root keeps its position, as with Blender's own tools.
+    Each bone is written in its own rotation mode. Where the root is connected, the bone that carries it is moved instead.
     """
+    basis, location, _ = walk(ob, rig, np.asarray(rot_local, np.float64), np.asarray(root_pos, np.float64))
+    write_basis(ob, rig, basis, location)
+
+
+def write_basis(ob: bpy.types.Object, rig: Rig, basis: np.ndarray, location: np.ndarray) -> None:
+    """Write basis matrices (J, 4, 4) and the location (3) of ``rig.carrier`` from :func:`walk` to the pose bones."""
     bones = ob.pose.bones
-    basis = _basis(ob, rig, np.asarray(rot_local, np.float64), np.asarray(root_pos, np.float64))
     quaternions = rotations.quaternion_from_matrix(basis[:, :3, :3])
     written = np.empty(len(rig.bones) * 4, np.float32)
     bones.foreach_get("rotation_quaternion", written)
@@ -78,9 +84,7 @@ def apply(ob: bpy.types.Object, rig: Rig, rot_local: np.ndarray, root_pos: np.nd
         else:
             bones[bone].rotation_euler = Quaternion(quaternions[j]).to_euler(mode, bones[bone].rotation_euler)
     bones.foreach_set("rotation_quaternion", written)
-    root = int(rig.index[0])
-    if not rig.connected[root]:
-        bones[root].location = basis[0, :3, 3]
+    bones[rig.carrier].location = location.tolist()
     ob.update_tag(refresh={"OBJECT", "DATA"})
 
 
@@ -96,8 +100,9 @@ def channels(
         rest = rig.rest[rig.index[0]]
         places = (root_pos @ rig.turn / rig.unit - rest[:3, 3]) @ rest[:3, :3]
     else:
-        basis = np.array([_basis(ob, rig, r, p, True) for r, p in zip(rot_local, root_pos, strict=True)])
-        turns, places = rotations.quaternion_from_matrix(basis[..., :3, :3]), basis[:, 0, :3, 3]
+        walked = [walk(ob, rig, r, p, True) for r, p in zip(rot_local, root_pos, strict=True)]
+        turns = rotations.quaternion_from_matrix(np.array([basis[:, :3, :3] for basis, _, _ in walked]))
+        places = np.array([location for _, location, _ in walked])
     turns = rotations.continuous_quaternions(turns)
     out = {}
     controlled = rig.index.tolist()
@@ -107,8 +112,7 @@ def channels(
         out[bone, rotation_channel(mode)] = in_mode(values, mode)
         if bone not in controlled:
             out[bone, "location"] = np.zeros((1, 3))
-    if not rig.connected[controlled[0]]:
-        out[controlled[0], "location"] = places
+    out[rig.carrier, "location"] = places
     return out
 
 
@@ -133,45 +137,79 @@ def in_mode(quaternions: np.ndarray, mode: Any) -> np.ndarray:
     return np.array([tuple(euler) for euler in out])
 
 
-def _basis(ob: bpy.types.Object, rig: Rig, rot: np.ndarray, root_pos: np.ndarray, rested: bool = False) -> np.ndarray:
-    """(J, 4, 4) Blender's basis matrix of each controlled bone for the pose.
+def walk(
+    ob: bpy.types.Object, rig: Rig, rot: np.ndarray, root_pos: np.ndarray, rested: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What to write for a pose, and where the bones will then be, by Blender's own rules of inheritance.
 
-    Bones between them are taken as posed now, or at rest if ``rested``.
+    Args:
+        ob: the armature object.
+        rig: its rig.
+        rot: (J, 3) rot_local [rad].
+        root_pos: (3) the root's head [m, rig space].
+        rested: take the bones between, and all scales and other locations, as at rest instead of as posed now.
+
+    Returns:
+        (J, 4, 4) basis matrices without scale, (3) the location of ``rig.carrier``, (J, 4, 4) pose matrices [object space].
     """
     turns = rotations.matrix_from_axis_angle(rot)
     out = np.tile(np.eye(4), (len(turns), 1, 1))
     place = {bone: j for j, bone in enumerate(rig.index.tolist())}
+    root_head = rig.turn.T @ root_pos / rig.unit
     if rig.simple:
         out[:, :3, :3] = turns
         rest = rig.rest[rig.index[0]]
-        out[0, :3, 3] = rest[:3, :3].T @ (rig.turn.T @ root_pos / rig.unit - rest[:3, 3])
-        return out
-    # Walk down all needed bones, in object space.
-    posed: dict[int, np.ndarray] = {}
+        out[0, :3, 3] = rest[:3, :3].T @ (root_head - rest[:3, 3])
+        posed = fk.pose_matrices(rig.skeleton, turns, root_pos)
+        posed[:, :3, 3] = posed[:, :3, 3] @ rig.turn / rig.unit
+        posed[:, :3, :3] = rig.turn.T @ posed[:, :3, :3]
+        return out, out[0, :3, 3], posed
+    now = {b: np.eye(4) if rested else np.array(ob.pose.bones[b].matrix_basis, np.float64) for b in rig.needed}
+    at = np.zeros(3)
+    found: dict[int, np.ndarray] = {}  # pose matrices, parents first
     wanted: dict[int, np.ndarray] = {}  # orientation of the controlled bones in rig space
     rest_arm = rig.skeleton.rest_arm[:, :3, :3]
     for bone in rig.needed:
         pb, parent = ob.pose.bones[bone], int(rig.parents[bone])
+        if bone == rig.carrier:
+            now[bone] = own = now[bone].copy()
+            own[:3, 3] = at = _carried(ob, rig, now, found, root_head)
         j = place.get(bone)
-        if j is None:
-            own = np.eye(4) if rested else np.array(pb.matrix_basis)
-            posed[bone] = _local_to_pose(pb, rig, bone, parent, posed, own, False)
+        if j is not None:
+            above = int(rig.skeleton.parents[j])
+            step = rest_arm[j] if above < 0 else wanted[above] @ rest_arm[above].T @ rest_arm[j]
+            wanted[j] = step @ turns[j]
+            target = np.eye(4)
+            target[:3, :3] = rig.turn.T @ wanted[j]
+            turn = orthonormal(_local_to_pose(pb, rig, bone, parent, found, target, True)[:3, :3])
+            size = np.ones(3) if rested else np.array(pb.scale)
+            out[j, :3, :3], out[j, :3, 3] = turn, 0 if rig.connected[bone] else now[bone][:3, 3]
+            now[bone] = out[j].copy()
+            now[bone][:3, :3] *= size
+        found[bone] = _local_to_pose(pb, rig, bone, parent, found, now[bone], False)
+    return out, at, np.array([found[b] for b in rig.index.tolist()])
+
+
+def _carried(
+    ob: bpy.types.Object, rig: Rig, now: dict[int, np.ndarray], found: dict[int, np.ndarray], root_head: np.ndarray
+) -> np.ndarray:
+    """(3) the location of ``rig.carrier`` that puts the root's head at ``root_head`` (3) [object space].
+
+    ``now`` are the basis matrices of all needed bones, ``found`` the pose matrices of those above the carrier.
+    """
+    carrier = rig.carrier
+    below = dict(found)
+    for bone in reversed(tree.chain(rig.parents, int(rig.index[0]))):
+        if bone in below:
             continue
-        above = int(rig.skeleton.parents[j])
-        step = rest_arm[j] if above < 0 else wanted[above] @ rest_arm[above].T @ rest_arm[j]
-        wanted[j] = step @ turns[j]
-        target = np.eye(4)
-        target[:3, :3] = rig.turn.T @ wanted[j]
-        if above < 0:
-            target[:3, 3] = rig.turn.T @ root_pos / rig.unit
-        else:
-            target[:3, 3] = _local_to_pose(pb, rig, bone, parent, posed, np.eye(4), False)[:3, 3]
-        out[j] = _local_to_pose(pb, rig, bone, parent, posed, target, True)
-        out[j, :3, :3] = orthonormal(out[j, :3, :3])
-        if above >= 0 or rig.connected[bone]:
-            out[j, :3, 3] = 0
-        posed[bone] = _local_to_pose(pb, rig, bone, parent, posed, out[j], False)
-    return out
+        basis = now[bone]
+        if rig.connected[bone]:
+            basis = basis.copy()
+            basis[:3, 3] = 0
+        below[bone] = _local_to_pose(ob.pose.bones[bone], rig, bone, int(rig.parents[bone]), below, basis, False)
+    moved = below[carrier].copy()
+    moved[:3, 3] += root_head - below[int(rig.index[0])][:3, 3]
+    return _local_to_pose(ob.pose.bones[carrier], rig, carrier, int(rig.parents[carrier]), found, moved, True)[:3, 3]
 
 
 def _local_to_pose(

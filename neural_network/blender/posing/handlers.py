@@ -3,60 +3,72 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import bpy
 from bpy.app.handlers import persistent
 
-from ..host import runtime
+from ..host import evaluating, runtime
 from ..host.control_rigs import ControlRig
-from . import live_ik, overlay, pose_writing, scene_targets, solving
-from .state import BONES, FRAME, LiveCharacter, characters, collections, settings_of
+from . import changes, live_ik, overlay, pose_writing, scene_targets, solving
+from .state import FRAME, characters, collections, is_in, is_paused, local, settings_of
 
 RENDER_NOTE = "Renders show the action without Live IK"
-_paused = False
+_undoing = False
 
 
-def _is_viewport(depsgraph: Any) -> bool:
-    return depsgraph is None or depsgraph.mode == "VIEWPORT"
+def _is_off(depsgraph: Any) -> bool:
+    paused = _undoing or is_paused() or evaluating.under_way()
+    return not characters or paused or (depsgraph is not None and depsgraph.mode != "VIEWPORT")
 
 
 def _after_update(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
-    if not characters or _paused or not _is_viewport(depsgraph):
+    if _is_off(depsgraph):
         return
     for live in list(characters.values()):
-        if live.collection not in bpy.data.collections:
+        collection = local(bpy.data.collections, live.collection)
+        if collection is None:
             live_ik.sync()
-        elif depsgraph is not None and depsgraph.id_type_updated("ARMATURE"):
-            _update_bone_names(live)
-        solving.update(live, scene, depsgraph)
+            continue
+        ob = settings_of(collection).armature
+        changed = ob is None or bool(live.suspended) or not is_in(ob, scene.objects) or _was_changed(depsgraph, ob)
+        force = changed and changes.take_in(live, collection, ob, scene)
+        if characters.get(live.collection) is live:
+            solving.update(live, scene, depsgraph, force=force)
+            _compare_later()
 
 
-def _update_bone_names(live: LiveCharacter) -> None:
-    """Bones may have been renamed, added or deleted."""
-    collection: Any = bpy.data.collections.get(live.collection)
-    ob = settings_of(collection).armature if collection is not None else None
-    if ob is None or ob.mode == "EDIT" or ob.pose is None:
+def _was_changed(depsgraph: Any, ob: Any) -> bool:
+    """Whether this update is about the character itself, not only about its targets."""
+    if depsgraph is None:
+        return True
+    data = ob.data
+    return any(update.id.original in (ob, data) for update in depsgraph.updates)
+
+
+def _compare_later() -> None:
+    if not bpy.app.background and not bpy.app.timers.is_registered(_compare):
+        bpy.app.timers.register(_compare, first_interval=0.0)
+
+
+def _compare() -> None:
+    """Color the targets by what Blender shows after an update."""
+    if evaluating.under_way():
         return
-    names = tuple(pb.name for pb in ob.pose.bones)
-    if names == live.rig.bones:
-        return
-    if len(names) == len(live.rig.bones):
-        live.rig = replace(live.rig, bones=names)
-        collection[BONES] = "\n".join(names)
-    else:
-        del characters[live.collection]
-        live_ik.sync()
+    for live in characters.values():
+        collection = local(bpy.data.collections, live.collection)
+        ob = settings_of(collection).armature if collection is not None else None
+        if ob is not None and ob.pose is not None and not live.suspended and changes.names_fit(live, ob):
+            solving.compare_with_shown(live, ob)
 
 
 def _before_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
-    if not characters or _paused or not _is_viewport(depsgraph):
+    if _is_off(depsgraph):
         return
     for live in characters.values():
-        collection = bpy.data.collections.get(live.collection)
+        collection = local(bpy.data.collections, live.collection)
         ob = settings_of(collection).armature if collection is not None else None
-        if ob is None or ob.name not in scene.objects or ob.pose is None:
+        if ob is None or not is_in(ob, scene.objects) or ob.pose is None:
             continue
         if solving.in_scene(collection, scene):
             live.before_frame = runtime.snapshot(ob)
@@ -65,30 +77,34 @@ def _before_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
 
 
 def _after_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
-    if not characters or _paused or not _is_viewport(depsgraph):
+    if _is_off(depsgraph):
         return
     for live in list(characters.values()):
-        collection = bpy.data.collections.get(live.collection)
+        collection = local(bpy.data.collections, live.collection)
         ob = settings_of(collection).armature if collection is not None else None
-        if ob is None or ob.name not in scene.objects or ob.mode == "EDIT":
+        if ob is None or not is_in(ob, scene.objects) or ob.mode == "EDIT":
             continue
-        if len(runtime.snapshot(ob)["scale"]) != len(live.base["scale"]):
+        if not changes.names_fit(live, ob):
             continue
         if not solving.in_scene(collection, scene):
             live.dirty = True  # the bones hold another scene's frame now
             continue
-        placed = solving.follow_animation(live, collection, ob)
-        solving.update(live, scene, depsgraph, force=True, placed=placed)
+        try:
+            placed = solving.follow_animation(live, collection, ob)
+        except ValueError as error:
+            live.problem = str(error)
+            continue
+        live.pending = solving.update(live, scene, depsgraph, force=True, placed=placed)
 
 
 def _before_undo(*_: object) -> None:
-    global _paused
-    _paused = True
+    global _undoing
+    _undoing = True
 
 
 def _after_undo(*_: object) -> None:
-    global _paused
-    _paused = False
+    global _undoing
+    _undoing = False
     live_ik.sync(forget=True, solved=False)
     if _is_behind() and not bpy.app.background:
         bpy.app.timers.register(_catch_up, first_interval=0.0)
@@ -179,7 +195,7 @@ def unregister() -> None:
         scene_targets.remove(collection)
     characters.clear()
     overlay.unregister()
-    for timer in (_catch_up, _show_render_note):
+    for timer in (_catch_up, _compare, _show_render_note):
         if bpy.app.timers.is_registered(timer):
             bpy.app.timers.unregister(timer)
     for name, handler in _HANDLERS:

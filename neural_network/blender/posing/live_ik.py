@@ -17,6 +17,7 @@ from ..host.characters import weights_for
 from ..host.control_rigs import ControlRig
 from ..host.rig import Rig
 from . import pose_writing, scene_targets, takeover
+from .signature import signature
 from .state import (
     BASE,
     BEFORE,
@@ -30,10 +31,13 @@ from .state import (
     collection_of,
     collections,
     explain,
+    is_in,
+    replaced,
     settings_of,
     store_channels,
     stored_channels_for,
     target_objects,
+    unsolvable,
 )
 
 __all__ = [
@@ -68,7 +72,7 @@ def start(
     net = weights_for(ob)
     if collection_of(ob) is not None:
         raise ValueError(f"{ob.name} is live already: Apply or Cancel first")
-    if ob.name not in context.view_layer.objects:
+    if not is_in(ob, context.view_layer.objects):
         raise ValueError(f"{ob.name} is not in this view layer")
     if getattr(ob.data, "pose_position", "POSE") == "REST":
         raise ValueError(f"{ob.name} is shown in Rest Position: switch to Pose Position (Armature properties)")
@@ -96,7 +100,7 @@ def start(
     context.view_layer.update()
     scene_targets.read_settings(live, collection)
     scene_targets.accept_current(live, ob)
-    live.notes = rig_checks.notes(rig, channels) + ([live.solver.warning] if live.solver.warning else [])
+    live.notes = [live.solver.warning] if live.solver.warning else []
     if taken is not None:
         live.notes += [taken.note] if taken.note else []
         live.notes.append("The limbs use FK while Live IK is on and after Apply (IK_FK is 1)")
@@ -112,8 +116,9 @@ def end(context: bpy.types.Context, collection: bpy.types.Collection, keep: bool
     if ob is not None and not keep:
         pose_writing.restore(ob, collection)
     characters.pop(collection.name, None)
+    replaced.discard(collection.name)
     scene_targets.remove(collection)
-    if ob is None or ob.name not in context.view_layer.objects:
+    if ob is None or not is_in(ob, context.view_layer.objects):
         return
     if context.mode == "OBJECT":
         for other in list(context.selected_objects):
@@ -141,18 +146,24 @@ def sync(forget: bool = False, solved: bool = True) -> None:
     """
     if forget:
         characters.clear()
+        replaced.clear()
     found = collections()
     for name in set(characters) - {c.name for c in found}:
         del characters[name]
+    for name in set(unsolvable) - replaced:
+        del unsolvable[name]
     for collection in found:
         ob = settings_of(collection).armature
-        if collection.name in characters or ob is None:
+        if ob is None:
+            unsolvable[collection.name] = "The character was deleted"
+        if collection.name in characters or collection.name in replaced or ob is None:
             continue
         try:
             net = weights_for(ob, show=False)
             live = _from_file(collection, ob, rig_checks.fit_live(ob, net), net)
-        except (ValueError, OSError):
-            continue  # Cancel still works
+        except (ValueError, OSError) as error:
+            unsolvable[collection.name] = str(error)  # Cancel still works
+            continue
         scene_targets.read_settings(live, collection)
         live.restored = solved
         characters[collection.name] = live
@@ -173,7 +184,7 @@ def remove_orphaned() -> None:
     scenes: Any = bpy.data.scenes
     for collection in collections():
         ob = settings_of(collection).armature
-        if ob is None or not any(ob.name in scene.objects for scene in scenes):
+        if ob is None or not any(is_in(ob, scene.objects) for scene in scenes):
             characters.pop(collection.name, None)
             scene_targets.remove(collection)
 
@@ -181,7 +192,9 @@ def remove_orphaned() -> None:
 def _from_file(collection: bpy.types.Collection, ob: bpy.types.Object, rig: Rig, net: Network) -> LiveCharacter:
     """The character computed from what its collection stores."""
     base, before = (stored_channels_for(rig, collection, key) for key in (BASE, BEFORE))
-    return build(collection.name, ob, rig, net, base, before, settings_of(collection).limits_from == "OWN")
+    live = build(collection.name, ob, rig, net, base, before, settings_of(collection).limits_from == "OWN")
+    live.signature = signature(ob)
+    return live
 
 
 def _can_change_mode() -> bool:

@@ -26,8 +26,11 @@ def write(
     mask: np.ndarray | None = None,
     base: dict[str, np.ndarray] | None = None,
     direct: bool = False,
-) -> None:
+) -> np.ndarray | None:
     """Pose the controlled bones; Blender shows it at its next update.
+
+    Returns where they will then be, by Blender's own rules: pose matrices (J, 4, 4) [object space]; None with ``direct``, where
+    they are where forward kinematics puts them.
 
     Args:
         ob: the armature object.
@@ -46,10 +49,11 @@ def write(
         root_pos = root_pos if mask[0] else head
     if isinstance(rig, ControlRig):
         control_rigs.apply(ob, rig, quaternions, root_pos)
-        return
+        return posed_matrices(rig, quaternions, root_pos)
     if not direct:
-        runtime.apply(ob, rig, rotations.axis_angle_from_quaternion(quaternions), root_pos)
-        return
+        basis, location, posed = runtime.walk(ob, rig, rotations.axis_angle_from_quaternion(quaternions), root_pos)
+        runtime.write_basis(ob, rig, basis, location)
+        return posed
     written = np.empty(len(rig.bones) * 4, np.float32)
     bones.foreach_get("rotation_quaternion", written)
     rows = written.reshape(-1, 4)
@@ -61,6 +65,15 @@ def write(
         rest = rig.rest[root]
         bones[root].location = np.dot(np.dot(rig.turn.T, root_pos) / rig.unit - rest[:3, 3], rest[:3, :3]).tolist()
     ob.update_tag(refresh={"OBJECT", "DATA"})
+    return posed_matrices(rig, quaternions, root_pos) if mask is not None else None
+
+
+def posed_matrices(rig: Rig, quaternions: np.ndarray, root_pos: np.ndarray) -> np.ndarray:
+    """(J, 4, 4) pose matrices [object space] of rot_local (J, 4) and the root's head (3) [m, rig space], by forward kinematics."""
+    posed = fk.pose_matrices(rig.skeleton, rotations.matrix_from_quaternion(quaternions), root_pos)
+    posed[:, :3, :3] = rig.turn.T @ posed[:, :3, :3]
+    posed[:, :3, 3] = posed[:, :3, 3] @ rig.turn / rig.unit
+    return posed
 
 
 def write_base(ob: bpy.types.Object, live: LiveCharacter) -> None:

@@ -15,7 +15,7 @@ from ...core.tree import limb
 from ...ik.solver import REACHED
 from ..host import rig_checks
 from ..host.rig import metres
-from .state import ROOT, LiveCharacter, Target, effector_roles, target_objects
+from .state import ROOT, LiveCharacter, Target, effector_roles, local, target_objects
 
 MOVED = (1e-4, 1e-7)  # [leg lengths], and 1 - |cos| of half the angle: beyond this somebody moved a target
 SIZE = 0.08  # [leg lengths] of a target
@@ -97,12 +97,52 @@ def select_first(context: bpy.types.Context, collection: bpy.types.Collection) -
 
 
 def remove(collection: bpy.types.Collection) -> None:
-    """Delete a collection and the targets in it."""
-    for target in list(collection.objects):
-        own: Any = target
-        if own.neural_ik_target.kind != "NONE":
-            bpy.data.objects.remove(target)
-    bpy.data.collections.remove(collection)
+    """Delete a collection and the targets in it; what else it holds goes to the collections that hold it.
+
+    Objects parented to a target stay where they are, and actions and strips of targets stay in the file.
+    """
+    every: Any = bpy.data
+    above = [c for c in [s.collection for s in every.scenes] + list(every.collections) if _holds(c, collection)]
+    above = [c for c in above if c.library is None] or [bpy.context.scene.collection]
+    targets = [ob for ob in collection.objects if _is_target(ob)]
+    for ob in list(collection.objects):
+        if not _is_target(ob) and len(ob.users_collection) < 2:
+            for holder in above:
+                holder.objects.link(ob)
+    for child in list(collection.children):
+        for holder in above:
+            if not _holds(holder, child):
+                holder.children.link(child)
+    _release(targets)
+    for target in targets:
+        every.objects.remove(target)
+    every.collections.remove(collection)
+
+
+def _is_target(ob: Any) -> bool:
+    return ob.neural_ik_target.kind != "NONE"
+
+
+def _holds(collection: Any, child: Any) -> bool:
+    return any(found == child for found in collection.children)
+
+
+def _release(targets: list[Any]) -> None:
+    """Let go of what the user attached to targets that are about to be deleted."""
+    every: Any = bpy.data
+    for ob in every.objects:
+        if ob.parent in targets and ob not in targets:
+            place = ob.matrix_world.copy()
+            ob.parent = None
+            ob.matrix_world = place
+    for target in targets:
+        data = target.animation_data
+        if data is None:
+            continue
+        used = [data.action] + [strip.action for track in data.nla_tracks for strip in track.strips]
+        for action in used:
+            if action is not None:
+                action.use_fake_user = True
 
 
 # ---- reading
@@ -163,7 +203,7 @@ def read_transforms(live: LiveCharacter, ob: bpy.types.Object) -> tuple[np.ndarr
     into = world_to_rig(live, ob)
     both: list[tuple[float, ...]] = []
     for target in live.targets:
-        found = objects.get(target.name) if target.name and (target.use or target.kind != "HINT") else None
+        found = local(objects, target.name) if target.name and (target.use or target.kind != "HINT") else None
         if found is None:
             live.dirty |= bool(target.name) and (target.use or target.kind != "HINT")
             both += (_IDENTITY, _IDENTITY)
@@ -212,7 +252,7 @@ def reset(live: LiveCharacter, ob: bpy.types.Object) -> None:
     to_world = rig_to_world(live, ob)
     for target, transform in zip(live.targets, live.base_transforms, strict=False):
         if target.name and not target.driven:
-            place(bpy.data.objects[target.name], transform, to_world)
+            place(local(bpy.data.objects, target.name), transform, to_world)
 
 
 def move_free(live: LiveCharacter, ob: bpy.types.Object) -> None:
@@ -234,7 +274,7 @@ def move_free(live: LiveCharacter, ob: bpy.types.Object) -> None:
             position, turn = live.solution.root_pos, rest[row] @ Quaternion(live.solution.quaternions[0].tolist())
         else:
             position, turn = positions[row], Quaternion(turns[row].tolist()) @ rest[row]
-        live.placed[row] = _move(bpy.data.objects[live.targets[row].name], position.tolist(), turn, to_world)
+        live.placed[row] = _move(local(bpy.data.objects, live.targets[row].name), position.tolist(), turn, to_world)
 
 
 def switch_on_moved(live: LiveCharacter, world: np.ndarray, unit: float) -> None:
@@ -254,7 +294,7 @@ def switch_on_moved(live: LiveCharacter, world: np.ndarray, unit: float) -> None
             live.touched[target.name] = live.placed[row].copy()
         target.use = not target.use
         live.dirty = True
-        ob: Any = bpy.data.objects[target.name]
+        ob: Any = local(bpy.data.objects, target.name)
         ob.neural_ik_target.use = target.use
         _update_weights(live)
 
@@ -313,12 +353,14 @@ def _belongs(mesh: Any, ob: Any) -> bool:
 
 
 def update_colors(live: LiveCharacter) -> None:
-    """Green: reached; yellow: missed by less than ``NEAR``; red: by more; grey: off."""
-    assert live.solution is not None
-    for target, error in zip(live.targets, live.solution.error.tolist(), strict=False):
+    """Green: the bone is at the target; yellow: farther by less than ``NEAR``; red: by more; grey: off."""
+    assert live.errors is not None
+    for target, error in zip(live.targets, live.errors.tolist(), strict=False):
         if not target.name:
             continue
         color = GREY if not target.use else GREEN if error < REACHED else YELLOW if error < NEAR else RED
         if live.colors.get(target.name) != color:
-            live.colors[target.name] = color
-            bpy.data.objects[target.name].color = color
+            ob = local(bpy.data.objects, target.name)
+            if ob is not None:
+                live.colors[target.name] = color
+                ob.color = color

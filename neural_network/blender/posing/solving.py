@@ -14,7 +14,7 @@ import numpy as np
 from mathutils import Quaternion
 
 from ...core import rotations
-from ...ik.solver import Goals
+from ...ik.solver import REACHED, Goals
 from ...motion.tasks import task_value
 from ..host import runtime
 from ..host.control_rigs import ControlRig
@@ -29,10 +29,14 @@ from .state import (
     LiveCharacter,
     anchor,
     effector_rotations,
+    is_in,
+    local,
+    refit,
     settings_of,
     store_channels,
 )
 
+FITS = 6  # solves of an update with uneven scales, whose lengths depend on the pose; two or three are enough
 UNMOVED = (
     1e-6  # [leg lengths], and 1 - |cos| of half the angle: float32 rounding of a transform to world space and back
 )
@@ -46,13 +50,16 @@ def update(
     ``placed`` (T, 7) are the transforms of targets that were just moved and that Blender has not evaluated yet.
     """
     began = time.perf_counter()
-    collection = bpy.data.collections.get(live.collection)
-    if collection is None or not in_scene(collection, scene):
+    collection = local(bpy.data.collections, live.collection)
+    if collection is None or live.suspended or not in_scene(collection, scene):
         return False
     settings = settings_of(collection)
     ob = settings.armature
-    if ob is None or ob.mode == "EDIT" or ob.name not in scene.objects:
+    if ob is None or ob.mode == "EDIT" or not is_in(ob, scene.objects):
         return False
+    if not force and not live.pending:
+        compare_with_shown(live, ob)
+    live.pending = False
     if live.dirty:
         scene_targets.read_settings(live, collection)
     if live.restored:
@@ -87,7 +94,7 @@ def update(
 
 def in_scene(collection: Any, scene: bpy.types.Scene) -> bool:
     """Whether the targets are in a scene. A character of several scenes is solved in the scene of its targets."""
-    return collection.name in scene.collection.children or collection in scene.collection.children_recursive
+    return is_in(collection, scene.collection.children) or collection in scene.collection.children_recursive
 
 
 def _solve(
@@ -95,8 +102,32 @@ def _solve(
 ) -> None:
     """Solve for targets (T, 7) and write the pose; ``unit`` is the metres in a Blender unit."""
     wanted = _wanted(live, ob, settings, transforms, scene, depsgraph)
+    live.wanted = wanted[:, :3]
     live.goals = _goals(live, ob, settings, wanted, unit)
+    mask = pose_writing.selected(ob, live.rig) if settings.selected_only else None
+    for _ in range(FITS):
+        quaternions, root = _pose(live, settings, wanted, transforms)
+        if _unmoved(live, ob, wanted, settings, unit):
+            # The solution is the base pose but for rounding, which would show after undo or moving a target back.
+            pose_writing.write_base(ob, live)
+            live.shown, live.shown_root = rotations.quaternion_from_axis_angle(live.base_rot), live.base_root
+            live.written = live.base_transforms[:, :3]
+            break
+        posed = pose_writing.write(ob, live.rig, quaternions, root, mask, live.base, live.direct)
+        live.shown, live.shown_root = quaternions, root
+        live.written = _heads(live, posed, quaternions, root)
+        if not live.uneven or posed is None or not refit(live, posed):
+            break
+    live.errors = np.linalg.norm(live.written - live.wanted, axis=1)
+
+
+def _pose(
+    live: LiveCharacter, settings: Any, wanted: np.ndarray, transforms: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The solved pose with hints and strength: rot_local (J, 4) and the root's head (3) [m, rig space]."""
+    assert live.goals is not None
     solution = live.session.solve(live.goals, MAX_STEPS, settings.limits, scene_targets.root_is_free(live))
+    live.solution = solution
     quaternions, root = solution.quaternions, solution.root_pos
     for row, target in enumerate(live.targets[len(wanted) :], len(wanted)):
         if target.use and target.name:
@@ -106,15 +137,50 @@ def _solve(
         turns = rotations.slerp(live.base_rot, turns, settings.strength)
         quaternions = rotations.quaternion_from_axis_angle(turns)
         root = live.base_root + settings.strength * (root - live.base_root)
-    live.solution = solution
-    if _unmoved(live, ob, wanted, settings, unit):
-        # The solution is the base pose but for rounding, which would show as a change after undo or moving a target back.
-        live.shown, live.shown_root = rotations.quaternion_from_axis_angle(live.base_rot), live.base_root
-        pose_writing.write_base(ob, live)
+    return quaternions, root
+
+
+def _heads(live: LiveCharacter, posed: np.ndarray | None, quaternions: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """(E + 1, 3) [m, rig space] heads of the effectors and the root in a pose that was written (J, 4, 4) [object space]."""
+    assert live.solution is not None
+    assert live.goals is not None
+    rig = live.rig
+    if posed is None and quaternions is live.solution.quaternions:
+        return np.concatenate([live.session.ends(live.goals)[0], root[None]])
+    if posed is None:
+        posed = pose_writing.posed_matrices(rig, quaternions, root)
+    return posed[[*rig.skeleton.effectors, 0], :3, 3] @ rig.turn.T * rig.unit
+
+
+def compare_with_shown(live: LiveCharacter, ob: Any) -> None:
+    """Compare the bones as Blender shows them now with what was written: where they differ, color the targets by what is shown."""
+    if live.written is None or live.wanted is None or len(live.targets) < len(live.wanted):
         return
-    live.shown, live.shown_root = quaternions, root
-    mask = pose_writing.selected(ob, live.rig) if settings.selected_only else None
-    pose_writing.write(ob, live.rig, quaternions, root, mask, live.base, live.direct)
+    shown = shown_heads(live, ob)
+    off = np.linalg.norm(shown - live.written, axis=1)
+    far = 2e-6 * float(np.abs(shown).max()) + REACHED
+    was = live.overridden
+    live.overridden = ""
+    if off.max() > far:
+        worst = int(off.argmax())
+        name = live.rig.bones[bones_of(live)[worst]]
+        live.overridden = (
+            f"{name} is {off[worst] * 1000:.0f} mm from where Live IK put it: something else moved the bones"
+        )
+    if live.overridden or was:
+        live.errors = np.linalg.norm((shown if live.overridden else live.written) - live.wanted, axis=1)
+        scene_targets.update_colors(live)
+
+
+def bones_of(live: LiveCharacter) -> list[int]:
+    """The bones of the effectors and the root, among all."""
+    return live.rig.index[[*live.rig.skeleton.effectors, 0]].tolist()
+
+
+def shown_heads(live: LiveCharacter, ob: Any) -> np.ndarray:
+    """(E + 1, 3) [m, rig space] heads of the effectors and the root as Blender shows them now."""
+    bones = ob.pose.bones
+    return np.array([bones[b].head for b in bones_of(live)]) @ live.rig.turn.T * live.rig.unit
 
 
 def _wanted(
@@ -215,7 +281,7 @@ def follow_animation(live: LiveCharacter, collection: Any, ob: bpy.types.Object)
     after = _moved_along(live, old, live.solved_for)
     to_world = scene_targets.rig_to_world(live, ob)
     for row in np.flatnonzero(np.abs(after - live.solved_for).max(axis=1) > 1e-9).tolist():
-        scene_targets.place(bpy.data.objects[live.targets[row].name], after[row], to_world)
+        scene_targets.place(local(bpy.data.objects, live.targets[row].name), after[row], to_world)
     return after
 
 

@@ -9,6 +9,8 @@ and can be rebuilt at any time. No Blender object is kept between two calls; obj
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -24,10 +26,11 @@ from ...ik.network import Network
 from ...ik.novelty import Explanation
 from ...ik.solver import Goals, Session, Solution, Solver
 from ...motion.tasks import guess_task, task_value
-from ..host import rig_checks
+from ..host import proportions, rig_checks
 from ..host.control_rigs import ControlRig
 from ..host.rig import Rig
 from ..host.runtime import CHANNELS
+from .signature import Signature
 
 MAX_STEPS = 12  # solver steps; targets that are near need two or three, and the solver then stops
 ROOT = "Hips"  # the role of the root's target
@@ -57,13 +60,20 @@ class LiveCharacter:
     """One character under Live IK, computed from its collection."""
 
     collection: str
+    at_rest: Rig
+    """The rig with the offsets between its bones at rest."""
     rig: Rig
+    """The rig with the offsets that its bones have in the base pose; see :mod:`..host.proportions`."""
     solver: Solver
     session: Session
     base: dict[str, np.ndarray]
     """The base pose: all channels of all bones as they would be without Live IK."""
     before: dict[str, np.ndarray]
     """The channels that Cancel restores."""
+    watched: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """The values that the offsets in ``rig`` were computed from."""
+    uneven: bool = False
+    """The offsets change with the solved pose, so they are computed again for each solve."""
     targets: list[Target] = field(default_factory=list)
     """The effectors in the solver's order, then the root, then the hints."""
     base_rot: np.ndarray = field(default_factory=lambda: np.zeros(0))
@@ -100,6 +110,14 @@ class LiveCharacter:
     """(J, 4) quaternions of the pose that is shown."""
     shown_root: np.ndarray | None = None
     """(3) [m, rig space] the root's head in that pose."""
+    wanted: np.ndarray | None = None
+    """(E + 1, 3) [m, rig space] where the heads of the effectors and the root should be, as of the last solve."""
+    written: np.ndarray | None = None
+    """(E + 1, 3) [m, rig space] where Blender's rules put them with the pose that was last written."""
+    errors: np.ndarray | None = None
+    """(E + 1) [m] how far they are from where they should be; None before the first solve."""
+    signature: Signature | None = None
+    """The armature and everything else that may move its bones, as last checked."""
     shift: np.ndarray | None = None
     """(E, 3) [m, rig space] offsets that a bake adds to effectors that are on, so that planted feet do not slide."""
     goals: Goals | None = None
@@ -109,6 +127,14 @@ class LiveCharacter:
     solves: int = 0
     problem: str = ""
     """Why the last update failed; empty if it did not."""
+    suspended: str = ""
+    """Why Live IK waits, and what to do; empty while it solves."""
+    blocked: str = ""
+    """The constraint or driver that it waits for; empty if there is none."""
+    pending: bool = False
+    """A pose was written that Blender has not evaluated yet."""
+    overridden: str = ""
+    """What puts the bones elsewhere than Live IK did; empty if nothing does."""
     notes: list[str] = field(default_factory=list)
     explanation: Explanation | None = None
     explained: Goals | None = None
@@ -134,14 +160,62 @@ class LiveCharacter:
 characters: dict[str, LiveCharacter] = {}
 """The characters under Live IK, by the name of their collection."""
 
+unsolvable: dict[str, str] = {}
+"""Collections whose character cannot be computed from the file -> why, in words."""
+
+replaced: set[str] = set()
+"""Those among them whose bones were replaced by others: they are not tried again before undo, redo or loading."""
+
+_pauses: list[str] = []
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Meanwhile no update, frame change or render solves anything: the bones show their animation."""
+    _pauses.append("")
+    try:
+        yield
+    finally:
+        _pauses.pop()
+
+
+def is_paused() -> bool:
+    """Whether somebody paused all characters."""
+    return bool(_pauses)
+
 
 # ---- stored in the file
 
 
 def collections() -> list[bpy.types.Collection]:
-    """The collections of all characters under Live IK in this file."""
+    """The collections of all characters under Live IK that belong to this file."""
     every: Any = bpy.data.collections
-    return [c for c in every if c.neural_ik_live.live]
+    return [c for c in every if c.neural_ik_live.live and c.library is None and c.override_library is None]
+
+
+def linked_note() -> str:
+    """Characters that were live when the file they are linked from was saved, in words; empty if there are none."""
+    every: Any = bpy.data.collections
+    found = [c for c in every if c.neural_ik_live.live and (c.library is not None or c.override_library is not None)]
+    if not found:
+        return ""
+    own: Any = found[0]
+    library = own.library or own.override_library.reference.library
+    ob = settings_of(own).armature
+    name = ob.name if ob is not None else own.name
+    file = library.filepath if library is not None else "another file"
+    return f"{name} is linked from {file}, where it is live: open that file to Apply or Cancel"
+
+
+def local(datablocks: Any, name: str) -> Any:
+    """The data-block of this file, not of a linked one, with that name; None if there is none."""
+    return datablocks.get((name, None))
+
+
+def is_in(ob: Any, objects: Any) -> bool:
+    """Whether an object itself, not a linked one with its name, is among a scene's or view layer's objects."""
+    found = objects.get(ob.name)
+    return found == ob or (found is not None and any(other == ob for other in objects))
 
 
 def collection_of(ob: bpy.types.Object) -> bpy.types.Collection | None:
@@ -236,21 +310,34 @@ def build(
     """
     rig = rig_checks.with_limits(ob, rig, net, own_limits)
     solver = Solver(net, rig.skeleton)
-    live = LiveCharacter(name, rig, solver, solver.session(), base, before)
+    live = LiveCharacter(name, rig, rig, solver, solver.session(), base, before)
+    use(live, rig)
     skeleton = rig.skeleton
     bones = [*skeleton.effectors, 0]
     live.rest = rotations.quaternion_from_matrix(skeleton.rest_arm[bones, :3, :3])
     live.rest_rotations = [Quaternion(q) for q in live.rest.tolist()]
     live.relative_to_rest = np.stack([quick.right_product(q) for q in rotations.quaternion_conjugate(live.rest[:-1])])
-    live.direct = (
-        not isinstance(rig, ControlRig) and rig.simple and all(rig.modes[b] == "QUATERNION" for b in rig.index.tolist())
-    )
     anchor(live, ob)
     return live
 
 
+def use(live: LiveCharacter, rig: Rig) -> None:
+    """Solve with the offsets that ``rig`` has."""
+    if rig.skeleton is not live.rig.skeleton:
+        live.solver = Solver(live.solver.net, rig.skeleton)
+        live.session = live.solver.session()
+    live.rig = rig
+    live.direct = (
+        not isinstance(rig, ControlRig) and rig.simple and all(rig.modes[b] == "QUATERNION" for b in rig.index.tolist())
+    )
+
+
 def anchor(live: LiveCharacter, ob: bpy.types.Object) -> None:
     """Anchor the solver to the base pose: with unmoved targets it returns exactly that pose."""
+    watched = proportions.watched(live.at_rest, live.base)
+    if live.uneven or not np.array_equal(watched, live.watched):
+        use(live, proportions.fitted(ob, live.at_rest, live.base))
+        live.watched, live.uneven = watched, proportions.uneven(live.at_rest, live.base)
     anchor_to(live, ob, *rig_checks.pose_of(ob, live.rig, live.base))
 
 
@@ -260,11 +347,29 @@ def anchor_to(live: LiveCharacter, ob: bpy.types.Object, rot: np.ndarray, root: 
     bones = [*live.rig.skeleton.effectors, 0]
     posed = fk.armature_matrices(live.rig.skeleton, rot, root)[bones]
     live.base_transforms = np.concatenate([posed[:, :3, 3], rotations.quaternion_from_matrix(posed[:, :3, :3])], axis=1)
-    live.motion = phase, task = motion(ob)
-    effectors = live.base_transforms[:-1]
+    live.motion = motion(ob)
+    anchor_session(live, live.base_transforms)
+
+
+def anchor_session(live: LiveCharacter, transforms: np.ndarray) -> None:
+    """Anchor the session to the base pose, in which the effectors and the root are at ``transforms`` (E + 1, 7)."""
+    phase, task = live.motion
+    effectors = transforms[:-1]
     turns = effector_rotations(live, effectors[:, 3:])
     goals = Goals(effectors[:, :3], live.base_root, live.base_rot[0], turns, phase=phase, task=task)
     live.session.anchor(goals, live.base_rot)
+
+
+def refit(live: LiveCharacter, posed: np.ndarray) -> bool:
+    """Solve with the offsets of a pose (J, 4, 4) [object space] from now on; False if they are those in use."""
+    rig = proportions.with_offsets(live.rig, posed)
+    if rig is live.rig:
+        return False
+    use(live, rig)
+    bones = [*rig.skeleton.effectors, 0]
+    moved = fk.armature_matrices(rig.skeleton, live.base_rot, live.base_root)[bones]
+    anchor_session(live, np.concatenate([moved[:, :3, 3], live.base_transforms[:, 3:]], axis=1))
+    return True
 
 
 def motion(ob: bpy.types.Object) -> tuple[float, float]:

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a rig was read from, to notice that it changed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Signature(NamedTuple):
+    """What a rig was read from, to compare: if it is the same, so is the rig."""
+
+    names: tuple[str, ...]
+    shape: bytes
+    """Rest matrices and how bones are connected and inherit."""
+    parents: tuple[str, ...]
+    modes: tuple[str, ...]
+    others: tuple[tuple[Any, ...], ...]
+    """The constraints and drivers of its bones."""
+
+
+def signature(ob: Any) -> Signature:
+    """What the rig of ``ob`` is read from."""
+    bones, own = ob.pose.bones, ob.data.bones
+    rest = np.empty(16 * len(own), np.float32)
+    own.foreach_get("matrix_local", rest)
+    flags = [(b.use_connect, b.use_inherit_rotation, b.use_local_location, b.inherit_scale) for b in own]
+    others: list[tuple[Any, ...]] = [
+        (pb.name, c.name, c.type, c.mute, c.influence == 0, getattr(c, "subtarget", "")) for pb in bones for c in pb.constraints
+    ]
+    data = ob.animation_data
+    others += [(d.data_path, d.array_index, d.mute) for d in (data.drivers if data is not None else ())]
+    return Signature(
+        tuple(pb.name for pb in bones),
+        rest.tobytes() + repr(flags).encode(),
+        tuple(pb.parent.name if pb.parent else "" for pb in bones),
+        tuple(pb.rotation_mode for pb in bones),
+        tuple(others),
+    )
