@@ -375,12 +375,7 @@ def whole_file(path: str | os.PathLike[str], folder: Path | None = None) -> Iter
         return
     if path.is_symlink():
         path = Path(os.path.realpath(path))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OSError(
-            f"cannot make the folder {path.parent}: {error.strerror or error}; choose another place"
-        ) from None
+    make_folder(path.parent)
     remove_leftovers(path)
     temporary = temporary_path(path, folder)
     try:
@@ -395,6 +390,14 @@ def whole_file(path: str | os.PathLike[str], folder: Path | None = None) -> Iter
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, where they are missing; OSError in words."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"cannot make the folder {folder}: {error.strerror or error}; choose another place") from None
 
 
 def temporary_path(path: Path, folder: Path | None = None) -> Path:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
+from io import FileIO
 from pathlib import Path
 
 from ..core.files import keep_apart
-from ..core.messages import Say
+from ..core.messages import Say, counted
 from ..rigs.roles import read_table
 from . import importing
+from .text import THROUGH_BLENDER
 
 UNITS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "dm": 0.1, "in": 0.0254, "inch": 0.0254, "ft": 0.3048}
 """[m] length of one unit, by name."""
@@ -109,15 +111,25 @@ def run_import(args: argparse.Namespace, say: Say) -> int:
         write_row: Callable[[str], object] | None = say if to_stdout else None
         if rows_path is not None:
             rows_path.parent.mkdir(parents=True, exist_ok=True)
-            stream = opened.enter_context(open(rows_path, "w", encoding="utf-8", newline="\n", buffering=1))
-            write_row = lambda row: stream.write(row + "\n")  # noqa: E731 - each line is flushed (buffering=1)
+            rows = opened.enter_context(open(rows_path, "wb", buffering=0))
+            write_row = partial(_write_row, rows, rows_path, report)
         if others:
             kinds = ", ".join(sorted({path.suffix.lower() for path in others}))
-            report(f"{len(others)} files of other kinds ({kinds}) are skipped: import them in Blender")
-        report(f"{len(files)} files, {options.rig} rig, to {args.output}")
+            report(f"{counted(len(others), 'file')} of other kinds ({kinds}) skipped: for each, {THROUGH_BLENDER}")
+        report(f"{counted(len(files), 'file')}, {options.rig} rig, to {args.output}")
         events = importing.run(files, args.output, options, args.jobs)
         report_events(events, len(files), report, write_row)
     return 0
+
+
+def _write_row(rows: FileIO, path: Path, report: Callable[[str], object], row: str) -> None:
+    """Write one row; hours of converting do not end where the disk is full: it is reported and no more are written."""
+    try:
+        if not rows.closed:
+            rows.write(f"{row}\n".encode())
+    except OSError as error:
+        rows.close()
+        report(f"cannot write {path}: {error.strerror or error}; the import continues without it")
 
 
 def _options(args: argparse.Namespace) -> importing.ImportOptions:
@@ -166,9 +178,10 @@ def report_events(
             for line in _summary(done, cached, files):
                 report(line)
     for file in written:
-        report(f"{file.path}: {file.clips} clips, {file.frames} frames, {file.joints} bones")
+        counts = counted(file.clips, "clip"), counted(file.frames, "frame"), counted(file.joints, "bone")
+        report(f"{file.path}: {', '.join(counts)}")
         if file.outvoted:
-            report(f"  {file.outvoted} clips use the up axis of the other files with this skeleton, not their own")
+            report(f"  the up axis of {counted(file.outvoted, 'clip')} is that of the other files with this skeleton")
     if len(written) > 1:
         report(f"{len(written)} skeletons, so one file each; --rig reference retargets people to one rig")
     return written
@@ -202,11 +215,11 @@ def _summary(rows: list[importing.FileReport], cached: int, files: int) -> list[
     """Lines that say how many of ``files`` files were read, and what was removed from them and why."""
     read = [row for row in rows if row.read]
     used, kept = sum(row.frames for row in read), sum(row.kept for row in read)
-    lines = ["", f"read {len(read)} of {len(rows)} files, kept {kept} of {used} frames"]
+    lines = ["", f"read {len(read)} of {counted(len(rows), 'file')}, kept {kept} of {counted(used, 'frame')}"]
     if len(rows) < files:
-        lines.append(f"stopped before {files - len(rows)} files; run the same command again to continue")
+        lines.append(f"stopped before {counted(files - len(rows), 'file')}; run the same command again to continue")
     if cached:
-        lines.append(f"{cached} of them were ready from an earlier run")
+        lines.append(f"{cached} of them {'was' if cached == 1 else 'were'} ready from an earlier run")
     for what, count in (
         ("T-pose frames removed", sum(row.t_poses for row in read)),
         ("jumps of the whole body, at which the clip was cut or repaired", sum(row.teleports for row in read)),

@@ -24,11 +24,13 @@ _MAX_PLACES = 4  # places listed for one warning
 _MAX_ALIKE = 12  # warnings that differ only in names and numbers
 _NAMES_AND_NUMBERS = re.compile(r"'[^']*'|\"[^\"]*\"|[-+\d.e]*\d")
 
+THROUGH_BLENDER = "import it in Blender (File > Import) and press Extract Data, or give it to batch_extract.py"
+"""What to do with files that only Blender reads."""
 _OTHER_FORMATS = (
-    (b"Kaydara FBX", "an FBX file: import it through Blender"),
-    (b"; FBX", "an FBX file: import it through Blender"),
-    (b"glTF", "a GLB file: import it through Blender"),
-    (b"BLENDER", "a .blend file: extract its actions through Blender"),
+    (b"Kaydara FBX", f"an FBX file: {THROUGH_BLENDER}"),
+    (b"; FBX", f"an FBX file: {THROUGH_BLENDER}"),
+    (b"glTF", f"a GLB file: {THROUGH_BLENDER}"),
+    (b"BLENDER", "a .blend file: open it in Blender and press Extract Data, or give it to batch_extract.py"),
     (b"PK\x03\x04", "a zip archive: unpack it first"),
     (b"\x1f\x8b", "a gzip archive: unpack it first"),
     (b"7z\xbc\xaf", "a 7z archive: unpack it first"),

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..core.files import keep_apart, write_whole
-from ..core.messages import Say
+from ..core.messages import Say, counted
+from ..learning.arguments import require_writable
 from ..motion import pose_set, splits
 from ..motion.pose_set import PoseSet
 from . import bench, network, quality, report, targets_file
@@ -48,7 +49,13 @@ def _add_test(commands: argparse._SubParsersAction[argparse.ArgumentParser], say
     )
     parser.add_argument("--weights", type=Path, default=WEIGHTS, metavar="BEST.npy", help="(%(default)s)")
     parser.add_argument("--data", type=Path, default=DATA, metavar="DATA.npz", help="(%(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="write the figures as JSON to FILE, or to standard output if no name is given",
+    )
     parser.add_argument("--report", type=Path, metavar="FILE.html", help="write a report with pictures")
     parser.set_defaults(run=lambda args: run_test(args, say))
 
@@ -58,9 +65,13 @@ def run_test(args: argparse.Namespace, say: Say) -> int:
 
     Raises ValueError or OSError for bad input.
     """
-    keep_apart({"--weights": args.weights, "--data": args.data}, {"--json": args.json, "--report": args.report})
+    to_stdout, json_path = args.json == "-", _file(args.json)
+    keep_apart({"--weights": args.weights, "--data": args.data}, {"--json": json_path, "--report": args.report})
     if args.report is not None:
-        report.check()
+        report.check("python -m neural_network test")
+    for path in (json_path, args.report):
+        require_writable(path)
+    table = partial(say, error=to_stdout)  # the card stands beside JSON on standard output, not in front of it
     net, poses = network.load(args.weights), pose_set.load(args.data)
     solver = Solver(net, poses.skeleton)
     net = solver.net
@@ -68,7 +79,8 @@ def run_test(args: argparse.Namespace, say: Say) -> int:
         say(f"note: {solver.warning}", error=True)
     parts = quality.parts_for(net, poses)
     samples = prepare(poses)
-    say(f"{args.weights.name} on {args.data.name}: {poses.frames} frames, {int(np.sum(parts == splits.TEST))} unseen")
+    unseen = int(np.sum(parts == splits.TEST))
+    table(f"{args.weights.name} on {args.data.name}: {counted(poses.frames, 'frame')}, {unseen:,} unseen")
     measured = quality.measure(net, poses, parts, samples)
     seed = int(net.meta.get("config", {}).get("seed", 0))
     card = quality.figures([measured], poses, _split_name(net, poses, parts), files=[args.data.name], seed=seed)
@@ -80,12 +92,25 @@ def run_test(args: argparse.Namespace, say: Say) -> int:
         "samples_per_second": None,
     }
     for line in quality.text(card):
-        say(line)
+        table(line)
     if args.json is not None:
-        write_whole(args.json, (json.dumps(_finite(card), indent=1, allow_nan=False) + "\n").encode())
+        _write_json(json.dumps(_finite(card), indent=1, allow_nan=False), json_path, say)
     if args.report is not None:
-        write_whole(args.report, report.html(net, poses, samples, card, ()).encode())
+        write_whole(args.report, report.html(net, poses, samples, card, ()).encode("utf-8", "backslashreplace"))
     return 1 if quality.failed(card) else 0
+
+
+def _file(name: str | None) -> Path | None:
+    """The file that the word after --json names, None for standard output."""
+    return None if name in (None, "-") else Path(str(name))
+
+
+def _write_json(text: str, path: Path | None, say: Say) -> None:
+    """Write JSON to a file, or to standard output for None."""
+    if path is None:
+        say(text)
+    else:
+        write_whole(path, f"{text}\n".encode())
 
 
 def _split_name(net: Network, poses: PoseSet, parts: np.ndarray) -> str:
@@ -148,6 +173,7 @@ def run_solve(args: argparse.Namespace, say: Say) -> int:
     if args.output.is_dir():
         raise ValueError(f"output: expected a file name, got the folder {args.output}")
     keep_apart({"the targets": args.targets, "--weights": args.weights}, {"output": args.output})
+    require_writable(args.output)
     solver = Solver.load(args.weights)
     goals, ignored = targets_file.load(args.targets, solver.skeleton)
     if ignored:
@@ -224,8 +250,9 @@ def run_bench(args: argparse.Namespace, say: Say) -> int:
     if not 1 <= args.epoch <= 10_000_000:
         raise ValueError(f"epoch: expected 1 to 10,000,000 poses, got {args.epoch}")
     to_stdout = args.json == "-"
-    if args.json is not None and not to_stdout:
-        keep_apart({"--weights": args.weights, "--data": args.data}, {"--json": Path(args.json)})
+    json_path = _file(args.json)
+    keep_apart({"--weights": args.weights, "--data": args.data}, {"--json": json_path})
+    require_writable(json_path)
     table = partial(say, error=to_stdout)  # the table stands beside JSON on standard output, not in front of it
     weights = args.weights or (WEIGHTS if WEIGHTS.exists() else None)
     net = None if weights is None else network.load(weights)
@@ -245,11 +272,7 @@ def run_bench(args: argparse.Namespace, say: Say) -> int:
         medians[row.name], best[row.name] = row.value, row.best
         table(f"{row.name:44}{_digits(row.value):>12}{_digits(row.best):>12} {row.unit:8} {row.sentence}")
     if args.json is not None:
-        found = json.dumps({**medians, "best": best, "machine": machine}, indent=1)
-        if to_stdout:
-            say(found)
-        else:
-            write_whole(args.json, f"{found}\n".encode())
+        _write_json(json.dumps({**medians, "best": best, "machine": machine}, indent=1), json_path, say)
     return 0
 
 

@@ -33,9 +33,9 @@ LEAKY = (
 )
 
 
-def check() -> None:
-    """Raise ValueError where the report cannot be drawn; call it before long work."""
-    page.check("uv run --group report standalone_trainer.py --report report.html")
+def check(command: str = "standalone_trainer.py") -> None:
+    """Raise ValueError where the report cannot be drawn; call it before long work. ``command`` is what asks for it."""
+    page.check(f"uv run --group report {command} --report report.html")
 
 
 def html(

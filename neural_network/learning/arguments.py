@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..core.files import remove_leftovers, temporary_path
+from ..core.files import make_folder, remove_leftovers, temporary_path
 from .loop import LoopSettings
 
 
@@ -115,10 +115,10 @@ def require_writable(path: Path | None) -> None:
         raise ValueError(f"expected a file name, got the folder {path}")
     if path.exists() and not path.is_file():  # a device or pipe
         return
+    make_folder(path.parent)
     try:
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, "it is write-protected")
-        path.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(path)
         probe = temporary_path(path)
         probe.touch()

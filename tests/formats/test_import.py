@@ -503,7 +503,7 @@ def test_the_command_prints_a_table_a_summary_and_json_rows(tmp_path: Path) -> N
     done = run_cli("-m", "neural_network", "import", folder, "-o", tmp_path / "d.npz", "--json", tmp_path / "rows.json")
     assert done.returncode == 0, done.stderr
     assert "read 2 of 3 files" in done.stdout
-    assert "1 files of other kinds (.fbx)" in done.stdout
+    assert "1 file of other kinds (.fbx) skipped: for each, import it in Blender" in done.stdout
     assert "empty.bvh: " in done.stdout
     rows = [json.loads(line) for line in (tmp_path / "rows.json").read_text().splitlines()]
     assert [row["status"] for row in rows] == ["read", "read", "refused"]

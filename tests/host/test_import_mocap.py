@@ -161,7 +161,7 @@ def test_what_cannot_be_imported_is_said_in_words(demo: Any, folder: Path, tmp_p
     says("no such file or folder", bpy.ops.neural_ik.import_mocap, directory=str(tmp_path / "nowhere"))
     (tmp_path / "none").mkdir()
     says("no .bvh or .amc file", run, paths=json.dumps([str(tmp_path / "none")]))
-    says("none of 1 files gave a clip", run, paths=json.dumps([str(folder / "broken.bvh")]))
+    says("no clip in 1 file", run, paths=json.dumps([str(folder / "broken.bvh")]))
     bpy.data.objects.remove(demo)
     for ob in list(bpy.data.objects):
         bpy.data.objects.remove(ob)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -21,7 +20,7 @@ import numpy as np
 from ...core import forward_kinematics as fk
 from ...core.files import keep_apart, write_whole
 from ...core.reference_rig import reference
-from ...formats import importing
+from ...formats import batch_arguments, importing
 from ...formats.importing import ImportOptions
 from ...motion import pose_set
 from ...motion.pose_set import PoseSet
@@ -53,7 +52,7 @@ def main(words: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name that the console cannot show must not stop the run
             stream.reconfigure(errors="backslashreplace")
-    args = _parser().parse_args(words)
+    args = batch_arguments.parser().parse_args(words)
     output: Path = args.output
     try:
         if args.fps is not None and not 0 < args.fps <= importing.MAX_FPS:
@@ -122,23 +121,6 @@ def end(code: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code) if bpy.app.binary_path else sys.exit(code)
-
-
-def _parser() -> argparse.ArgumentParser:
-    out = argparse.ArgumentParser(
-        prog="batch_extract.py", description="Extract the poses of every animated armature in files and folders."
-    )
-    out.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, and folders to look through")
-    out.add_argument("-o", "--output", type=Path, required=True, metavar="NPZ", help="file to write the poses to")
-    out.add_argument("--fps", type=float, help="frames a second to sample at (default: each clip's own)")
-    out.add_argument(
-        "--rig",
-        choices=importing.RIGS,
-        default="own",
-        help="keep each armature's own bones, one file for each skeleton, or carry them onto the reference rig (default: own)",
-    )
-    out.add_argument("--json", type=Path, metavar="FILE", help="write one JSON object for each armature, one per line")
-    return out
 
 
 def find_files(paths: Sequence[Path]) -> list[Path]:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ...core.messages import counted
 from .options import DEFAULTS, ImportOptions, check
 from .parts import part_name
 from .reports import ImportProgress, WrittenFile
@@ -39,6 +40,6 @@ def run(
         yield ImportProgress(n + 1, len(files), report, cached)
     if not with_clips:
         shutil.rmtree(folder, ignore_errors=True)
-        raise ValueError(f"none of {len(files)} files gave a clip; the first reason: {first_reason}")
+        raise ValueError(f"no clip in {counted(len(files), 'file')}; the first reason: {first_reason}")
     yield from write_all(with_clips, output, folder, options)
     shutil.rmtree(folder, ignore_errors=True)

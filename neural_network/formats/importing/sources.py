@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...motion.clip import Clip
 from .. import asf_amc, bvh
+from ..text import THROUGH_BLENDER
 
 SUFFIXES = (".bvh", ".amc")
 BLENDER_SUFFIXES = (".fbx", ".glb", ".gltf", ".blend", ".dae", ".usd", ".usda", ".usdc", ".abc")
@@ -36,7 +37,8 @@ def find_files(paths: Sequence[str | Path]) -> list[Path]:
         else:
             raise ValueError(f"{given}: no such file or folder")
     if not found:
-        raise ValueError(f"no .bvh or .amc file in {', '.join(map(str, paths)) or 'nothing'}")
+        others = f"; for {files_for_blender(paths)[0].name}: {THROUGH_BLENDER}" if files_for_blender(paths) else ""
+        raise ValueError(f"no .bvh or .amc file in {', '.join(map(str, paths)) or 'nothing'}{others}")
     return sorted(found.values())
 
 
@@ -61,7 +63,7 @@ def read_clip(
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix in BLENDER_SUFFIXES:
-        raise ValueError(f"{path.name}: {suffix} files are imported through Blender, not here")
+        raise ValueError(f"{path.name}: {suffix} files are not read here: {THROUGH_BLENDER}")
     if suffix == ".asf":
         raise ValueError(f"{path.name}: a skeleton without motion; give the .amc file, its skeleton is found beside it")
     if suffix == ".amc":
