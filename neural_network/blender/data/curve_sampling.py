@@ -8,23 +8,37 @@ from collections.abc import Generator
 import bpy
 import numpy as np
 
+from ...core import forward_kinematics as fk
 from ...core import rotations
 from ..host.rig import Rig
-from .takes import AT_REST, Sampled, Take
+from .takes import AT_REST, Curves, Sampled, Take, channel_paths, curves_of
+
+CHUNK = 2048  # frames whose matrices are held at once
 
 
-def sample(rig: Rig, take: Take, frames: np.ndarray) -> Generator[int, None, Sampled]:
+def sample(ob: bpy.types.Object, rig: Rig, take: Take, frames: np.ndarray) -> Generator[int, None, Sampled]:
     """Sample a take from its curves alone; yields the number of frames done, estimated, and returns Sampled."""
-    assert take.action is not None
     count = len(frames)
     keys = _Keys(frames)
+    paths = channel_paths(rig.bones)
     turns: dict[int, np.ndarray] = {}
+    places: dict[int, np.ndarray] = {}
     needed = rig.needed
+    batch = min(8, max(1, 4000 // max(1, count)))
+    curves = Curves({}, [])
     for step, bone in enumerate(needed):
-        quaternion = _rotation(take, bone, rig.modes[bone], keys)
+        if step % batch == 0:
+            yield count * step // len(needed)
+            curves = curves_of(take, ob, paths)  # looked up again: meanwhile curves may have been added or removed
+        quaternion = _rotation(curves, bone, rig.modes[bone], keys)
         if quaternion is not None:
             turns[bone] = quaternion
-        yield count * step // len(needed)
+        if not rig.connected[bone]:
+            place = np.zeros((count, 3))
+            for axis, curve in curves.own.get((bone, "location"), {}).items():
+                place[:, axis] = keys.sample(curve)
+            if place.any():
+                places[bone] = place
     rest = rotations.quaternion_from_matrix(rig.rest[:, :3, :3])
     own = np.tile(np.array([1.0, 0, 0, 0]), (count, rig.skeleton.count, 1))
     for j, bone in enumerate(rig.index.tolist()):
@@ -46,24 +60,51 @@ def sample(rig: Rig, take: Take, frames: np.ndarray) -> Generator[int, None, Sam
         back = np.broadcast_to(_relative(rest[bone], rest[first]), total.shape)
         own[:, j] = rotations.quaternion_multiply(back, total)
     rot = rotations.axis_angle_from_quaternion(own)
-    world = np.eye(4)
+    world = np.broadcast_to(np.eye(4), (count, 4, 4))
     for bone in rig.between(int(rig.index[0])):
-        parent = int(rig.parents[bone])
-        step_matrix = np.linalg.inv(rig.rest[parent]) @ rig.rest[bone] if parent >= 0 else rig.rest[bone]
-        basis = np.tile(np.eye(4), (count, 1, 1))
-        if bone in turns:
-            basis[:, :3, :3] = rotations.matrix_from_quaternion(turns[bone])
-        if not rig.connected[bone]:
-            for axis, curve in take.curves.get((bone, "location"), {}).items():
-                basis[:, axis, 3] = keys.sample(curve)
-        world = world @ step_matrix @ basis
+        world = _below(rig, bone, world, turns, places, slice(None))
     rot[:, 0] = _root_basis(rig, rig.turn @ world[:, :3, :3])
-    apart = np.zeros(rig.skeleton.count)
-    for j, bone in enumerate(rig.index.tolist()):
-        for b in rig.between(bone) if j else ():
-            for curve in take.curves.get((b, "location"), {}).values() if not rig.connected[b] else ():
-                apart[j] = max(apart[j], float(np.abs(keys.sample(curve)).max()) * rig.unit)
-    return rot, world[:, :3, 3] @ rig.turn.T * rig.unit, apart
+    root = world[:, :3, 3] @ rig.turn.T * rig.unit
+    return Sampled(rot, root, _lost(rig, rot, root, turns, places))
+
+
+def _below(
+    rig: Rig,
+    bone: int,
+    above: np.ndarray,
+    turns: dict[int, np.ndarray],
+    places: dict[int, np.ndarray],
+    rows: slice,
+) -> np.ndarray:
+    """(F, 4, 4) pose matrices of a bone [Blender units, object space] from those of its parent."""
+    parent = int(rig.parents[bone])
+    step = np.linalg.inv(rig.rest[parent]) @ rig.rest[bone] if parent >= 0 else rig.rest[bone]
+    basis = np.tile(np.eye(4), (len(above), 1, 1))
+    if bone in turns:
+        basis[:, :3, :3] = rotations.matrix_from_quaternion(turns[bone][rows])
+    if bone in places:
+        basis[:, :3, 3] = places[bone][rows]
+    return above @ step @ basis
+
+
+def _lost(
+    rig: Rig, rot: np.ndarray, root: np.ndarray, turns: dict[int, np.ndarray], places: dict[int, np.ndarray]
+) -> np.ndarray:
+    """(J) the largest distance [m] of each head in these poses from where the curves put it, in poses of fixed lengths."""
+    lost = np.zeros(rig.skeleton.count)
+    below = {b for bone in rig.index.tolist()[1:] for b in rig.between(bone)}
+    controlled = set(rig.index.tolist())
+    if not any(b in places or (b in turns and b not in controlled) for b in below):
+        return lost  # nothing is moved from its place on its parent
+    for start in range(0, len(rot), CHUNK):
+        rows = slice(start, min(start + CHUNK, len(rot)))
+        world = {-1: np.broadcast_to(np.eye(4), (rows.stop - rows.start, 4, 4))}
+        for bone in rig.needed:
+            world[bone] = _below(rig, bone, world[int(rig.parents[bone])], turns, places, rows)
+        shown = np.stack([world[b][:, :3, 3] for b in rig.index.tolist()], axis=1) @ rig.turn.T * rig.unit
+        taken = fk.armature_matrices(rig.skeleton, rot[rows], root[rows])[..., :3, 3]
+        lost = np.maximum(lost, np.linalg.norm(shown - taken, axis=-1).max(axis=0))
+    return lost
 
 
 def _relative(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -75,10 +116,10 @@ def _root_basis(rig: Rig, turned: np.ndarray) -> np.ndarray:
     return rotations.axis_angle_from_matrix(rig.skeleton.rest_arm[0, :3, :3].T @ turned)
 
 
-def _rotation(take: Take, bone: int, mode: str, keys: _Keys) -> np.ndarray | None:
+def _rotation(curves: Curves, bone: int, mode: str, keys: _Keys) -> np.ndarray | None:
     """Quaternions (F, 4) of a bone's own rotation channels; None where no curve moves them."""
     channel = {"QUATERNION": "rotation_quaternion", "AXIS_ANGLE": "rotation_axis_angle"}.get(mode, "rotation_euler")
-    found = take.curves.get((bone, channel))
+    found = curves.own.get((bone, channel))
     if not found:
         return None
     values = np.tile(np.array(AT_REST[channel], np.float64), (len(keys.frames), 1))

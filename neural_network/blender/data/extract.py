@@ -5,11 +5,13 @@ There are two ways, with the same result. The *fast* one reads the F-Curves and 
 (curve_sampling.py). The *evaluated* one lets Blender evaluate every frame (evaluated_sampling.py); it is used where
 constraints, drivers, scale or unusual bone settings shape the pose. In both, bones that an action does not animate are at
 rest, so no action affects the next.
+
+An action may move the bones on the armature itself or on what they follow: controls, or another armature. Which it is, and
+whether it moves them at all, is found by playing it.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
@@ -18,12 +20,17 @@ import numpy as np
 
 from ...motion import pose_set
 from ...motion.pose_set import PoseSet
+from ..host import dependencies, evaluating
 from ..host.jobs import Progress
 from ..host.rig import Rig, read
 from . import curve_sampling, evaluated_sampling
+from .changes import Changes
+from .doubts import loss, mismatched, same_motion, still, why_no_effect
 from .takes import (
+    ACTION,
     FPS_KEY,
     PATHS,
+    Movers,
     Options,
     Sampled,
     Take,
@@ -37,8 +44,8 @@ from .takes import (
 
 __all__ = ["FPS_KEY", "Extraction", "Options", "extract", "moving_actions", "rate_of"]
 
-LOOSE = 0.002  # of the body's size: a bone that moves from its place by more is reported
 DIGITS = 6  # decimals kept [rad, m]
+SHARE = 0.25  # of the controlled bones: an action on another armature that moves fewer is about something else
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class Extraction:
 
     poses: PoseSet
     notes: tuple[str, ...]
-    """What was left out or evaluated frame by frame, and why; one sentence each."""
+    """What was left out, lost or evaluated frame by frame, and why; one sentence each."""
 
 
 def extract(
@@ -60,7 +67,8 @@ def extract(
     """Sample the ``chosen`` actions of the armature ``ob``; yields Progress, returns the Extraction.
 
     ``tasks`` maps names of actions to task types; others are guessed from the name. Frame, action, slot, NLA flags, pose and
-    modifiers are restored when the generator ends, is closed, or fails. Raises ValueError, in words.
+    modifiers are restored when the generator ends, is closed, or fails. Raises ValueError, in words, also where something
+    that the poses depend on was changed meanwhile.
     """
     options = options or Options()
     if options.path not in PATHS:
@@ -69,23 +77,28 @@ def extract(
         raise ValueError(f"step: expected a positive number of frames, got {options.step}")
     rig = read(ob)
     notes = list(rig.notes)
-    takes = find_takes(scene, ob, rig, list(chosen), options, tasks or {}, notes)
-    if not takes:
+    movers = {
+        who: bones
+        for who, bones in dependencies.movers(ob, [rig.bones[i] for i in rig.needed]).items()
+        if who == ob or who.library is None
+    }
+    takes = find_takes(scene, ob, movers, list(chosen), options, tasks or {}, notes)
+    found = yield from _sample_all(scene, ob, rig, movers, takes, options, notes)
+    found = _without_repeats(found, notes)
+    if not found:
         raise ValueError("nothing to extract: " + (" ".join(notes) or f"no action moves the bones of {ob.name}"))
-    frames = [take_frames(take, options) for take in takes]
-    lengths = list(map(len, frames))
-    rot, root = yield from _sample_all(scene, ob, rig, takes, frames, options, notes)
+    root = np.concatenate([sampled.root for _, sampled in found])
     if not options.root_motion:
         root = _without_travel(rig, root)
     poses = pose_set.make(
         rig.skeleton,
         # Float32 keys leave noise of a few 1e-7; without it, clips keep the content hash by which weights recognise them.
-        np.round(rot.astype(np.float64), DIGITS),
+        np.round(np.concatenate([sampled.rot for _, sampled in found]).astype(np.float64), DIGITS),
         np.round(root.astype(np.float64), DIGITS),
-        np.repeat(np.arange(len(takes)), lengths),
-        [take.name for take in takes],
-        [take.task for take in takes],
-        np.array([take.fps / options.step for take in takes]),
+        np.repeat(np.arange(len(found)), [len(sampled.rot) for _, sampled in found]),
+        [take.name for take, _ in found],
+        [take.task for take, _ in found],
+        np.array([take.fps / options.step for take, _ in found]),
     )
     return Extraction(poses, tuple(notes))
 
@@ -94,43 +107,82 @@ def _sample_all(
     scene: bpy.types.Scene,
     ob: bpy.types.Object,
     rig: Rig,
-    takes: list[Take],
-    frames: list[np.ndarray],
+    movers: Movers,
+    takes: list[list[Take]],
     options: Options,
     notes: list[str],
-) -> Generator[Progress, None, tuple[np.ndarray, np.ndarray]]:
-    """rot_local (F, J, 3) [rad] and root_pos (F, 3) [m] of all takes one after the other, float32; adds to ``notes``."""
-    total = sum(map(len, frames))
-    rot = np.empty((total, rig.skeleton.count, 3), np.float32)
-    root = np.empty((total, 3), np.float32)
-    slow, done = why_evaluated(ob, rig), 0
-    with contextlib.ExitStack() as stack:
+) -> Generator[Progress, None, list[tuple[Take, Sampled]]]:
+    """The takes that show something, in the way to play each that moves the bones; adds to ``notes``."""
+    total = sum(len(take_frames(ways[0], options)) for ways in takes)
+    evaluation = evaluating.begin()
+    out: list[tuple[Take, Sampled]] = []
+    done = 0
+    try:
+        changes = Changes(scene, ob, movers, [take for ways in takes for take in ways], evaluation)
+        slow = why_evaluated(ob, rig, movers)
         state: evaluated_sampling.SceneState | None = None
-        for number, (take, own) in enumerate(zip(takes, frames, strict=True)):
+        for number, ways in enumerate(takes):
+            take = ways[0]
+            text = f"{take.name} ({number + 1} of {len(takes)})"
+            changes.check()
             reason = slow or why_take_evaluated(ob, rig, take)
             if reason and options.path == "fast":
                 raise ValueError(f"{take.name} cannot take the fast path: {reason}")
             if reason or options.path == "evaluated":
                 if state is None:
-                    state = evaluated_sampling.SceneState(scene, ob, rig, takes)
-                    stack.callback(state.restore)
+                    every = [way for ways in takes for way in ways]
+                    state = evaluated_sampling.SceneState(scene, ob, rig, movers, every, changes)
+                    evaluation.restore = state.restore
                     state.prepare()
+                if take.kind == ACTION:
+                    way = _effective(state, ways, options)
+                    if isinstance(way, str):
+                        notes.append(way)
+                        done += len(take_frames(take, options))
+                        continue
+                    take = way
                 if reason and options.path == "auto":
                     notes.append(f"{take.name} was evaluated frame by frame: {reason}.")
-                sampler = evaluated_sampling.sample(scene, ob, rig, take, own, state)
+                sampler = evaluated_sampling.sample(state, take, take_frames(take, options))
             else:
-                sampler = curve_sampling.sample(rig, take, own)
-            text = f"{take.name} ({number + 1} of {len(takes)})"
-            rows = slice(done, done + len(own))
-            rot[rows], root[rows], apart = yield from _with_progress(sampler, done, total, text)
-            notes += _loose(rig, take, apart)
-            done += len(own)
-            yield Progress(done, total, text)
-    return rot, root
+                sampler = curve_sampling.sample(ob, rig, take, take_frames(take, options))
+            sampled = yield from _with_progress(sampler, changes, done, total, text)
+            done += len(sampled.rot)
+            said, useless = still(ob, rig, take, sampled)
+            notes += said
+            if not useless:
+                notes += mismatched(ob, rig, take) + loss(rig, take, sampled)
+                out.append((take, sampled))
+            yield Progress(min(done, total), total, text)
+        changes.check()
+        return out
+    finally:
+        evaluating.end(evaluation)
+
+
+def _effective(state: evaluated_sampling.SceneState, ways: list[Take], options: Options) -> Take | str:
+    """The first way to play an action that moves the controlled bones; if there is none, why it is left out."""
+    few = 0
+    for take in ways:
+        moved = evaluated_sampling.effect(state, take, take_frames(take, options))
+        foreign = all(who != state.ob for who, _ in take.plays)
+        if moved >= (SHARE * state.rig.skeleton.count if foreign else 1):
+            return take
+        few = max(few, moved)
+    reason = why_no_effect(state.ob, state.rig, ways[0])
+    if few:
+        return (
+            f"{ways[0].name} was left out: on {ways[0].plays[0][0].name} it moves only {few} of the controlled bones."
+        )
+    return (
+        ways[0]
+        if not reason
+        else f"{ways[0].name} was left out: playing it moves no controlled bone, because {reason}."
+    )
 
 
 def _with_progress(
-    sampler: Generator[int, None, Sampled], done: int, total: int, text: str
+    sampler: Generator[int, None, Sampled], changes: Changes, done: int, total: int, text: str
 ) -> Generator[Progress, None, Sampled]:
     """The frames done within one take as Progress of them all."""
     while True:
@@ -139,20 +191,24 @@ def _with_progress(
         except StopIteration as end:
             sampled: Sampled = end.value
             return sampled
-        yield Progress(done + part, total, text)
+        yield Progress(min(done + part, total), total, text)
+        changes.quick()
 
 
-def _loose(rig: Rig, take: Take, apart: np.ndarray) -> list[str]:
-    """A note where bones move from their places on their parents, which is lost: in poses every bone keeps its length."""
-    limit = LOOSE * float(np.ptp(rig.skeleton.rest_arm[:, :3, 3], axis=0).max())
-    moved = np.flatnonzero(apart > limit)
-    if not len(moved):
-        return []
-    worst = int(np.argmax(apart))
-    return [
-        f"{take.name} moves {len(moved)} bones from their places on their parents, {rig.skeleton.names[worst]} most, by "
-        f"{apart[worst] * 1000:.0f} mm; that was left out, because bones keep their length."
-    ]
+def _without_repeats(found: list[tuple[Take, Sampled]], notes: list[str]) -> list[tuple[Take, Sampled]]:
+    """The takes without actions that show the motion of an earlier one under another name, which ``notes`` then name."""
+    out: list[tuple[Take, Sampled]] = []
+    repeated: dict[str, list[str]] = {}
+    for take, sampled in found:
+        first = next((t for t, s in out if take.kind == t.kind == ACTION and same_motion(s, sampled)), None)
+        if first is None:
+            out.append((take, sampled))
+        else:
+            repeated.setdefault(first.name, []).append(take.name)
+    for name, others in repeated.items():
+        listed = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+        notes.append(f"{listed}: left out, because Blender shows the same motion for {name}.")
+    return out
 
 
 def _without_travel(rig: Rig, root: np.ndarray) -> np.ndarray:

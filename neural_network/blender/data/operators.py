@@ -95,14 +95,15 @@ class NEURAL_IK_OT_extract_data(jobs.Pumped, Button, bpy.types.Operator):
             end=settings.last if settings.use_range else None,
             root_motion=settings.root_motion,
             nla=settings.nla,
+            timeline=settings.timeline and not self.actions,
             path=self.path,
         )
         tasks = {a.name: a.neural_ik.task for a in file.actions if a.neural_ik.task != "GUESS"}
         self.source = ob.name
-        return extract.extract(scene, ob, self._chosen(ob, settings.nla), options, tasks)
+        return extract.extract(scene, ob, self._chosen(ob, settings.nla or options.timeline), options, tasks)
 
-    def _chosen(self, ob: bpy.types.Object, nla: bool) -> list[Any]:
-        """The actions to extract. Raises ValueError, in words, where there is none."""
+    def _chosen(self, ob: bpy.types.Object, more: bool) -> list[Any]:
+        """The actions to extract. Raises ValueError, in words, where there is none and nothing ``more`` to extract."""
         file: Any = bpy.data
         named = [line for line in self.actions.split("\n") if line]
         missing = [name for name in named if name not in file.actions]
@@ -112,9 +113,9 @@ class NEURAL_IK_OT_extract_data(jobs.Pumped, Button, bpy.types.Operator):
             return [file.actions[name] for name in named]
         moving: list[Any] = extract.moving_actions(ob)
         chosen = [action for action in moving if action.neural_ik.use]
-        if moving and not chosen and not nla:
+        if moving and not chosen and not more:
             raise ValueError(f"none of the {len(moving)} actions of {ob.name} is ticked")
-        if not moving and not nla:
+        if not moving and not more:
             raise ValueError(f"no actions: nothing in this file moves the bones of {ob.name}")
         return chosen
 

@@ -36,7 +36,9 @@ class NEURAL_IK_PT_actions(Panel, bpy.types.Panel):
         """The list and the options."""
         settings = context.scene.neural_ik
         layout = self.layout
-        layout.template_list("NEURAL_IK_UL_actions", "", bpy.data, "actions", settings, "action_index", rows=4)
+        actions = layout.column()
+        actions.enabled = not settings.timeline
+        actions.template_list("NEURAL_IK_UL_actions", "", bpy.data, "actions", settings, "action_index", rows=4)
         layout.use_property_split = True
         layout.use_property_decorate = False
         column = layout.column()
@@ -46,7 +48,10 @@ class NEURAL_IK_PT_actions(Panel, bpy.types.Panel):
             column.prop(settings, "first")
             column.prop(settings, "last")
         column.prop(settings, "root_motion")
-        column.prop(settings, "nla")
+        row = column.row()
+        row.enabled = not settings.timeline
+        row.prop(settings, "nla")
+        column.prop(settings, "timeline")
 
 
 class NEURAL_IK_UL_actions(bpy.types.UIList):

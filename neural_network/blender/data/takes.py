@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an extraction samples: the chosen actions and NLA strips as takes, and how each of them has to be sampled."""
+"""What an extraction samples: the chosen actions, NLA strips and the timeline as takes, and how each has to be sampled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import bpy
@@ -12,10 +12,12 @@ import numpy as np
 
 from ...motion.tasks import guess_task
 from ..host import actions as blender_actions
+from ..host import dependencies
 from ..host.rig import Rig
 from ..host.runtime import CHANNELS
 
 PATHS = ("auto", "fast", "evaluated")
+ACTION, STRIP, TIMELINE = "action", "strip", "timeline"
 FPS_KEY = "neural_ik_fps"  # custom property of an action: its own frame rate, if it differs from the scene's
 OBJECT_CHANNELS = (*CHANNELS, "delta_location", "delta_rotation_euler", "delta_rotation_quaternion", "delta_scale")
 AT_REST = {
@@ -26,8 +28,21 @@ AT_REST = {
     "scale": (1.0, 1, 1),
 }
 MAX_FRAMES = 1_000_000  # of one take: more is a mistyped range, and would fill the memory
-Sampled = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""rot_local (F, J, 3) [rad], root_pos (F, 3) [m], and how far each bone moves from its place on its parent (J) [m] at most."""
+Movers = dict[bpy.types.Object, set[str]]
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The poses of one take, and how far they are from what Blender shows."""
+
+    rot: np.ndarray
+    """(F, J, 3) rot_local [rad]."""
+    root: np.ndarray
+    """(F, 3) root_pos [m]."""
+    lost: np.ndarray
+    """(J) the largest distance of each bone's head in these poses from where it is shown [m]."""
+    turned: float = 0.0
+    """The largest angle [rad] between a bone's axes in these poses and as shown, where scale shears them."""
 
 
 @dataclass(frozen=True)
@@ -44,39 +59,80 @@ class Options:
     """Keep the travel over the ground; without it the root stays above its rest position."""
     nla: bool = False
     """Also sample the strips of the NLA tracks, each as the tracks play it."""
+    timeline: bool = False
+    """Sample the scene's frames as the timeline shows them, with NLA and everything else, in place of single actions."""
     path: str = "auto"
     """One of PATHS."""
 
 
 @dataclass(frozen=True)
 class Take:
-    """One thing to sample: an action's slot, or an NLA strip (then ``action`` is None)."""
+    """One thing to sample. It holds no F-Curve and no slot, which may vanish while an extraction waits."""
 
     name: str
     task: str
-    action: bpy.types.Action | None
-    slot: Any
+    kind: str
+    """ACTION, STRIP or TIMELINE."""
     start: float
     end: float
     fps: float
-    curves: dict[tuple[int, str], dict[int, bpy.types.FCurve]] = field(default_factory=dict)
+    action: bpy.types.Action | None = None
+    plays: tuple[tuple[bpy.types.Object, int], ...] = ()
+    """Where an action is played: objects, and the handles of their slots."""
+
+    def slot(self, ob: bpy.types.Object) -> Any:
+        """The slot of the action for ``ob``. Raises ValueError where it was removed."""
+        return next(blender_actions.slot_of(self.action, handle) for who, handle in self.plays if who == ob)
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The curves of a take that move one object, sorted; to be used at once."""
+
+    own: dict[tuple[int, str], dict[int, bpy.types.FCurve]]
     """(bone, channel) -> component -> the curve that moves it."""
-    others: tuple[bpy.types.FCurve, ...] = ()
+    others: list[bpy.types.FCurve]
     """Curves that animate anything else of the object."""
 
 
+def curves_of(take: Take, ob: bpy.types.Object, paths: dict[str, tuple[int, str]]) -> Curves:
+    """The curves by which a take moves ``ob``, whose channels are ``paths``; none if it does not play on it."""
+    out = Curves({}, [])
+    if take.action is None or all(who != ob for who, _ in take.plays):
+        return out
+    for curve in blender_actions.curves(take.action, take.slot(ob)):
+        if not blender_actions.plays(curve):
+            continue
+        if curve.data_path in paths:
+            out.own.setdefault(paths[curve.data_path], {})[curve.array_index] = curve
+        else:
+            out.others.append(curve)
+    return out
+
+
 def moving_actions(ob: bpy.types.Object) -> list[bpy.types.Action]:
-    """The actions in the file that move at least one bone of ``ob``, in order of their names."""
-    names = channel_paths([pb.name for pb in ob.pose.bones]) if ob.pose else {}
+    """The actions in the file that may move bones of ``ob``, on itself or on what its bones follow, in order of their names."""
+    if not ob.pose:
+        return []
+    found = dependencies.movers(ob, [pb.name for pb in ob.pose.bones])
     return [
         action
         for action in bpy.data.actions
-        if any(
-            c.data_path in names
-            for slot in blender_actions.slots_for(action, ob)
-            for c in blender_actions.curves(action, slot)
-        )
+        if any(_moves(action, who, bones, who != ob, muted=True) is not None for who, bones in found.items())
     ]
+
+
+def _moves(
+    action: bpy.types.Action, who: bpy.types.Object, bones: set[str], foreign: bool, muted: bool = False
+) -> int | None:
+    """The handle of the first slot of an action that moves one of ``bones`` of ``who``, also by ``muted`` curves; or None."""
+    for slot in blender_actions.slots_for(action, who):
+        for curve in blender_actions.curves(action, slot):
+            bone = dependencies.bone_of(curve.data_path)
+            own = bone is None and foreign and "" in bones and curve.data_path in OBJECT_CHANNELS
+            if (own or (bone is not None and bone in bones)) and (muted or blender_actions.plays(curve)):
+                return blender_actions.handle_of(slot)
+    return None
 
 
 def rate_of(action: bpy.types.Action, scene: bpy.types.Scene) -> float:
@@ -90,66 +146,92 @@ def rate_of(action: bpy.types.Action, scene: bpy.types.Scene) -> float:
 def find_takes(
     scene: bpy.types.Scene,
     ob: bpy.types.Object,
-    rig: Rig,
+    movers: Movers,
     chosen: list[bpy.types.Action],
     options: Options,
     tasks: dict[str, str],
     notes: list[str],
-) -> list[Take]:
-    """The takes of the ``chosen`` actions and, on request, of the NLA strips; what is left out is added to ``notes``.
+) -> list[list[Take]]:
+    """The takes of the ``chosen`` actions, NLA strips or timeline, each with the ways to play it, the likeliest first.
 
-    ``tasks`` maps names of actions and strips to task types. Raises ValueError for a take of more than MAX_FRAMES.
+    What is left out is added to ``notes``. ``tasks`` maps names of actions and strips to task types. Raises ValueError for
+    a take of more than MAX_FRAMES.
     """
-    paths = channel_paths(rig.bones)
-    found = [_of_action(scene, ob, rig, action, paths, tasks, notes) for action in chosen]
-    takes = [take for take in found if take is not None]
-    if options.nla:
-        takes += _of_strips(scene, ob, tasks)
+    if options.timeline:
+        found = [[_of_timeline(scene, ob, tasks)]]
+    else:
+        found = [_of_action(scene, ob, movers, action, tasks, notes) for action in chosen]
+        found += [[take] for take in _of_strips(scene, ob, tasks)] if options.nla else []
     out = []
-    for take in takes:
-        if len(take_frames(take, options)):
-            out.append(take)
-        else:
-            notes.append(f"{take.name} was left out: it has no frame in the chosen range.")
+    for ways in found:
+        kept = [take for take in ways if len(take_frames(take, options))]
+        if kept:
+            out.append(kept)
+        elif ways:
+            notes.append(f"{ways[0].name} was left out: it has no frame in the chosen range.")
     return out
 
 
 def _of_action(
     scene: bpy.types.Scene,
     ob: bpy.types.Object,
-    rig: Rig,
+    movers: Movers,
     action: bpy.types.Action,
-    paths: dict[str, tuple[int, str]],
     tasks: dict[str, str],
     notes: list[str],
-) -> Take | None:
-    """The first slot of an action that moves controlled bones; None, with a note, if there is none."""
-    controlled = set(rig.needed)
-    slots = blender_actions.slots_for(action, ob)
-    if not slots:
-        notes.append(f"{action.name} was left out: it has no slot for an object.")
-        return None
-    for slot in slots:
-        live = [c for c in blender_actions.curves(action, slot) if _plays(c)]
-        if any(c.data_path in paths and paths[c.data_path][0] in controlled for c in live):
-            break
-    else:
-        notes.append(f"{action.name} was left out: nothing in it moves the controlled bones of {ob.name}.")
-        return None
-    own: dict[tuple[int, str], dict[int, bpy.types.FCurve]] = {}
-    others = []
-    for curve in live:
-        if curve.data_path in paths:
-            own.setdefault(paths[curve.data_path], {})[curve.array_index] = curve
+) -> list[Take]:
+    """The ways to play an action: on what it was made for, else on each that it could move; none, with a note, if none."""
+    found = {who: _moves(action, who, bones, who != ob) for who, bones in movers.items()}
+    plays = [(who, handle) for who, handle in found.items() if handle is not None]
+    if not plays:
+        if not any(blender_actions.slots_for(action, who) for who in movers):
+            notes.append(f"{action.name} was left out: it has no slot for an object.")
         else:
-            others.append(curve)
-    if action.use_frame_range:
-        start, end = action.frame_start, action.frame_end
-    else:
-        ranges = np.array([c.range() for c in live])
-        start, end = float(ranges[:, 0].min()), float(ranges[:, 1].max())
+            reason = _unplayed(action, ob, movers)
+            notes.append(f"{action.name} was left out: nothing in it moves the controlled bones of {ob.name}{reason}.")
+        return []
+    named = [(who, handle) for who, handle in plays if _is_own(action, who, handle)]
+    ways = [tuple(named)] if len(named) > 1 else []
+    ways += [(play,) for play in named or plays]
     task = tasks.get(action.name) or guess_task(action.name)
-    return Take(action.name, task, action, slot, start, end, rate_of(action, scene), own, tuple(others))
+    out = []
+    for way in ways:
+        start, end = _range(action, way)
+        out.append(Take(action.name, task, ACTION, start, end, rate_of(action, scene), action, way))
+    return out
+
+
+def _is_own(action: Any, who: bpy.types.Object, handle: int) -> bool:
+    """Whether a slot of an action was made for ``who`` or is in use by it."""
+    data: Any = who.animation_data
+    if not blender_actions.SLOTTED:
+        return data is not None and data.action == action
+    slot = blender_actions.slot_of(action, handle)
+    used = data is not None and data.action == action and data.action_slot == slot
+    return used or slot.name_display == who.name
+
+
+def _unplayed(action: bpy.types.Action, ob: bpy.types.Object, movers: Movers) -> str:
+    """Why curves of controlled bones do not play, as the end of a sentence; empty if there are none."""
+    for slot in blender_actions.slots_for(action, ob):
+        bones = [dependencies.bone_of(curve.data_path) for curve in blender_actions.curves(action, slot)]
+        if any(bone in movers[ob] for bone in bones):
+            return ", because its curves are muted or empty"
+    return ""
+
+
+def _range(action: bpy.types.Action, plays: Iterable[tuple[bpy.types.Object, int]]) -> tuple[float, float]:
+    """First and last frame of an action as it is played."""
+    if action.use_frame_range:
+        return action.frame_start, action.frame_end
+    live = [curve for _, handle in plays for curve in _live(action, handle)]
+    ranges = np.array([curve.range() for curve in live])
+    return float(ranges[:, 0].min()), float(ranges[:, 1].max())
+
+
+def _live(action: bpy.types.Action, handle: int) -> Iterator[bpy.types.FCurve]:
+    slot = blender_actions.slot_of(action, handle)
+    return (curve for curve in blender_actions.curves(action, slot) if blender_actions.plays(curve))
 
 
 def _of_strips(scene: bpy.types.Scene, ob: bpy.types.Object, tasks: dict[str, str]) -> list[Take]:
@@ -162,8 +244,20 @@ def _of_strips(scene: bpy.types.Scene, ob: bpy.types.Object, tasks: dict[str, st
             if not track.mute and not strip.mute:
                 task = tasks.get(strip.name) or guess_task(strip.name)
                 name = f"{track.name}/{strip.name}"
-                out.append(Take(name, task, None, None, strip.frame_start, strip.frame_end, fps))
+                out.append(Take(name, task, STRIP, strip.frame_start, strip.frame_end, fps))
     return out
+
+
+def _of_timeline(scene: bpy.types.Scene, ob: bpy.types.Object, tasks: dict[str, str]) -> Take:
+    """The scene's frame range, or its preview range, with everything that plays in it."""
+    name = f"{scene.name} {ob.name}"
+    data = ob.animation_data
+    action = data.action if data is not None else None
+    task = (tasks.get(action.name) or guess_task(action.name)) if action is not None else guess_task(name)
+    first, last = scene.frame_start, scene.frame_end
+    if scene.use_preview_range:
+        first, last = scene.frame_preview_start, scene.frame_preview_end
+    return Take(name, task, TIMELINE, first, last, scene.render.fps / scene.render.fps_base)
 
 
 def take_frames(take: Take, options: Options) -> np.ndarray:
@@ -185,12 +279,7 @@ def channel_paths(bones: Iterable[str]) -> dict[str, tuple[int, str]]:
     }
 
 
-def _plays(curve: bpy.types.FCurve) -> bool:
-    muted = curve.mute or (curve.group is not None and curve.group.mute)
-    return not muted and not curve.is_empty
-
-
-def why_evaluated(ob: bpy.types.Object, rig: Rig) -> str:
+def why_evaluated(ob: bpy.types.Object, rig: Rig, movers: Movers) -> str:
     """Why Blender must evaluate this rig frame by frame; empty if the curves say it all."""
     bones = ob.pose.bones
     for i in rig.needed:
@@ -200,6 +289,12 @@ def why_evaluated(ob: bpy.types.Object, rig: Rig) -> str:
             return f"{pb.name} has the constraint {live[0]}"
         if not rig.plain[i]:
             return f"{pb.name} does not inherit its parent's rotation as usual"
+    for pb in bones:
+        for constraint in pb.constraints:
+            if not constraint.mute and constraint.type in ("IK", "SPLINE_IK"):
+                moved = set(dependencies.ik_chain(ob, pb, constraint)) & {rig.bones[i] for i in rig.needed}
+                if moved:
+                    return f"{pb.name} has the constraint {constraint.name}, which moves {min(moved)}"
     for holder in (ob, ob.data):
         data = holder.animation_data
         if data is not None and any(not d.mute for d in data.drivers):
@@ -215,13 +310,18 @@ def why_evaluated(ob: bpy.types.Object, rig: Rig) -> str:
 
 def why_take_evaluated(ob: bpy.types.Object, rig: Rig, take: Take) -> str:
     """Why Blender must evaluate this take frame by frame; empty if the curves say it all."""
-    if take.action is None:
+    if take.kind == TIMELINE:
+        return "the timeline is taken as it is shown"
+    if take.kind == STRIP:
         return "the NLA mixes it"
+    if [who for who, _ in take.plays] != [ob]:
+        return f"it is played on {' and '.join(who.name for who, _ in take.plays)}"
     needed = set(rig.needed)
-    scales = [curves for (bone, channel), curves in take.curves.items() if channel == "scale" and bone in needed]
-    if any(not _is_one(curve) for curves in scales for curve in curves.values()):
+    curves = curves_of(take, ob, channel_paths(rig.bones))
+    scales = [own for (bone, channel), own in curves.own.items() if channel == "scale" and bone in needed]
+    if any(not _is_one(curve) for own in scales for curve in own.values()):
         return "it scales bones"
-    for curve in take.others:
+    for curve in curves.others:
         if curve.data_path in OBJECT_CHANNELS:
             return "it moves the object itself"
         if curve.data_path.endswith(".rotation_mode"):

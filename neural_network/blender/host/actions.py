@@ -9,6 +9,8 @@ from typing import Any  # an Action's attributes differ between Blender versions
 import bpy
 
 SLOTTED = bpy.app.version >= (4, 4, 0)
+GROUPS_MUTE = not SLOTTED
+"""Whether muting a channel group silences its curves: layered actions ignore it."""
 
 
 def curves(action: Any, slot: Any) -> Iterator[bpy.types.FCurve]:
@@ -21,6 +23,27 @@ def curves(action: Any, slot: Any) -> Iterator[bpy.types.FCurve]:
             bag = strip.channelbag(slot) if slot is not None else None
             if bag is not None:
                 yield from bag.fcurves
+
+
+def plays(curve: bpy.types.FCurve) -> bool:
+    """Whether Blender plays a curve: neither it nor, where that counts, its group is muted, and it has keys or a modifier."""
+    group: Any = curve.group
+    return not (curve.mute or (GROUPS_MUTE and group is not None and group.mute) or curve.is_empty)
+
+
+def handle_of(slot: Any) -> int:
+    """A number by which :func:`slot_of` finds a slot again; 0 before Blender 4.4. A slot itself must not be kept."""
+    return int(slot.handle) if slot is not None else 0
+
+
+def slot_of(action: Any, handle: int) -> Any:
+    """The slot with that handle. Raises ValueError where it was removed."""
+    if not SLOTTED:
+        return None
+    for slot in action.slots:
+        if slot.handle == handle:
+            return slot
+    raise ValueError(f"a slot of {action.name} was removed")
 
 
 def slots_for(action: Any, ob: bpy.types.Object) -> list[Any]:

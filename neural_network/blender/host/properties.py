@@ -51,6 +51,10 @@ class NEURAL_IK_Settings(bpy.types.PropertyGroup):
     nla: BoolProperty(
         name="NLA Strips", description="Also extract the strips of the character's NLA tracks, as the tracks play them"
     )
+    timeline: BoolProperty(
+        name="Timeline",
+        description="In place of the actions, extract the scene's frames as they are shown, with NLA tracks and layers",
+    )
     epochs: IntProperty(
         name="Epochs", description="Maximum epochs; 0 lets the trainer choose", default=0, min=0, max=100000
     )
