@@ -54,23 +54,36 @@ def fitted(ob: bpy.types.Object, rig: Rig, channels: dict[str, np.ndarray]) -> R
     rig = replace(rig, scaled=bool(np.abs(scale - 1).max() > 1e-6 or far > SAME * rig.skeleton.leg_length))
     if rig.simple:
         return rig
-    return with_offsets(rig, rig_checks.posed_of(ob, rig, channels))
+    return with_offsets(rig, offsets_in(rig, rig_checks.posed_of(ob, rig, channels)))
 
 
-def with_offsets(rig: Rig, posed: np.ndarray) -> Rig:
-    """``rig`` with the offsets between controlled bones of a pose (J, 4, 4) [object space]; itself if it has them already.
+def offsets_in(rig: Rig, posed: np.ndarray) -> np.ndarray:
+    """(J - 1, 3) [m] heads of all bones but the root relative to their parents', in the parents' own axes.
+
+    ``posed`` (J, 4, 4) are pose matrices [object space].
+    """
+    heads = posed[:, :3, 3] @ rig.turn.T * rig.unit
+    turns = rig.turn @ runtime.orthonormal(posed[:, :3, :3])
+    parents = rig.skeleton.parents[1:]
+    return np.einsum("jba,jb->ja", turns[parents], heads[1:] - heads[parents])
+
+
+def own_offsets(rig: Rig) -> np.ndarray:
+    """(J - 1, 3) [m] the offsets that the solver uses, as :func:`offsets_in`."""
+    rest, parents = rig.skeleton.rest_arm, rig.skeleton.parents[1:]
+    return np.einsum("jba,jb->ja", rest[parents, :3, :3], rest[1:, :3, 3] - rest[parents, :3, 3])
+
+
+def with_offsets(rig: Rig, offsets: np.ndarray) -> Rig:
+    """``rig`` with other ``offsets`` (J - 1, 3) [m] between controlled bones; itself if it has them already.
 
     Orientations at rest, the T-pose and the axes stay; only the heads move. The root's height at rest grows with the legs.
     Raises ValueError for legs without length.
     """
     skeleton = rig.skeleton
     rest = skeleton.rest_arm
-    heads = posed[:, :3, 3] @ rig.turn.T * rig.unit
-    turns = rig.turn @ runtime.orthonormal(posed[:, :3, :3])
     parents = skeleton.parents[1:]
-    offsets = np.einsum("jba,jb->ja", turns[parents], heads[1:] - heads[parents])
-    known = np.einsum("jba,jb->ja", rest[parents, :3, :3], rest[1:, :3, 3] - rest[parents, :3, 3])
-    if np.abs(offsets - known).max(initial=0) <= SAME * skeleton.leg_length:
+    if np.abs(offsets - own_offsets(rig)).max(initial=0) <= SAME * skeleton.leg_length:
         return rig
     moved = rest.copy()
     for j, (parent, offset) in enumerate(zip(parents.tolist(), offsets, strict=True), 1):
@@ -84,6 +97,20 @@ def with_offsets(rig: Rig, posed: np.ndarray) -> Rig:
     changed = replace(skeleton, rest_arm=moved)
     changed.__dict__["axes"] = skeleton.axes
     return replace(rig, skeleton=changed)
+
+
+def next_offsets(now: np.ndarray, found: np.ndarray, before: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+    """Offsets (J - 1, 3) to try next, where solving with ``now`` gave a pose with the offsets ``found``.
+
+    ``before`` are (now, found) of the try before: with it, a secant step for each bone (Anderson's mixing of depth 1), so that a
+    leg that is longer the straighter it is does not swing between bent and straight.
+    """
+    if before is None:
+        return found
+    miss, missed = found - now, before[1] - before[0]
+    change = miss - missed
+    share = (miss * change).sum(axis=1) / np.maximum((change * change).sum(axis=1), 1e-18)
+    return found - np.clip(share, -1, 0.9)[:, None] * (found - before[1])
 
 
 def uneven(rig: Rig, channels: dict[str, np.ndarray]) -> bool:

@@ -17,7 +17,7 @@ from ..host.control_rigs import ControlRig
 from ..host.jobs import Progress
 from . import keying, live_ik, planted_feet
 from .planted_feet import Skate
-from .state import LiveCharacter, settings_of
+from .state import LiveCharacter, settings_of, unsolvable
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,9 @@ def bake(
     live = live_ik.live_of(collection)
     ob: Any = settings_of(collection).armature
     if live is None or ob is None:
-        raise ValueError("nothing to bake: press Live IK first")
+        raise ValueError(unsolvable.get(collection.name, "nothing to bake: press Live IK first"))
+    if live.suspended:
+        raise ValueError(live.suspended)
     frames = list(range(first, last + 1, step))
     total = (1 + hold_feet) * len(frames) + 1
     scene: Any = context.scene
@@ -100,8 +102,8 @@ def bake(
 def _solve(scene: Any, ob: Any, live: LiveCharacter, take: _Take, i: int) -> None:
     """Solve the frame ``take.frames[i]``: Live IK does so itself when the frame changes."""
     scene.frame_set(take.frames[i])
-    if live.problem:
-        raise ValueError(f"frame {take.frames[i]}: {live.problem}")
+    if live.problem or live.suspended:
+        raise ValueError(f"frame {take.frames[i]}: {live.problem or live.suspended}")
     channels = runtime.snapshot(ob)
     take.quaternions[i] = rig_checks.own_quaternions(live.rig, channels, list(range(len(live.rig.bones))))
     take.locations[i] = channels["location"].reshape(-1, 3)

@@ -21,10 +21,10 @@ from mathutils import Matrix, Quaternion, Vector
 
 from ...ik.network import Network
 from ...ik.solver import Goals, Solution
-from ..host import control_rigs, rig_checks, runtime
+from ..host import control_rigs, proportions, rig_checks, runtime
 from ..host.characters import weights_for
 from ..host.control_rigs import ControlRig
-from . import pose_writing, scene_targets, state, takeover
+from . import pose_writing, scene_targets, solving, state, takeover
 
 
 class Body:
@@ -109,9 +109,11 @@ class Body:
     def step(self, write: bool = True) -> Solution:
         """Solve, and pose the bones unless ``write`` is false; Blender shows the pose at its next update.
 
-        Raises ValueError for goals with NaN or infinity.
+        Bones between the controlled ones, scales and locations are taken as they are posed now. Raises ValueError for goals with
+        NaN or infinity, and for legs that are scaled to nothing.
         """
         ob, live = self.object, self._live
+        self._take_lengths(ob)
         root = self._transforms[-1]
         turn = live.rest_rotations[-1].conjugated() @ Quaternion(root[3:].tolist())
         used = np.where(self._weights[:, None] > 0, self._transforms[:-1], live.base_transforms[:-1])
@@ -126,10 +128,32 @@ class Body:
             phase=phase,
             task=task,
         )
-        self.solution = live.session.solve(live.goals, state.MAX_STEPS, False, self._free_root)
+        fit = state.Fit()
+        while True:
+            found = live.session.solve(live.goals, state.MAX_STEPS, False, self._free_root)
+            if not live.uneven or not fit.again(
+                live, pose_writing.posed_as_written(ob, live.rig, found.quaternions, found.root_pos)
+            ):
+                break
+        self.solution = found
         if write:
-            pose_writing.write(ob, live.rig, self.solution.quaternions, self.solution.root_pos, direct=live.direct)
-        return self.solution
+            pose_writing.write(ob, live.rig, found.quaternions, found.root_pos, direct=live.direct)
+        return found
+
+    def missed(self) -> dict[str, float]:
+        """[m] how far each effector with a goal is from it on Blender's own matrices, so after Blender's update of the last step."""
+        shown = solving.shown_heads(self._live, self.object)[:-1]
+        off = np.linalg.norm(shown - self._transforms[:-1, :3], axis=1)
+        return {
+            name: float(d) for name, d, w in zip(self.effectors, off, self._weights, strict=True) if w > 0
+        }
+
+    def _take_lengths(self, ob: bpy.types.Object) -> None:
+        """Take in bones between controlled ones, scales and locations that have changed since the last step."""
+        live, now = self._live, runtime.snapshot(ob)
+        if not np.array_equal(proportions.watched(live.at_rest, now), live.watched):
+            live.base = proportions.take_watched(live.at_rest, live.base, now)
+            state.anchor(live, ob)
 
     def release(self) -> None:
         """Restore every bone to its pose before this character was created."""

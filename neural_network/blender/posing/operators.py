@@ -18,7 +18,7 @@ from ..host.jobs import Progress
 from . import baking, keying, live_ik, pose_writing, scene_targets, solving
 from .planted_feet import Skate
 from .properties import BAKE_INTO, HOLD_FEET, MODES
-from .state import LiveCharacter, settings_of
+from .state import LiveCharacter, linked_note, settings_of, unsolvable
 
 NOT_LIVE = "no character is live: press Live IK first"
 CANNOT_SOLVE = "this character can no longer be solved: Cancel, then start Live IK again"
@@ -32,7 +32,9 @@ class _NeedsLive(Button):
         """No character is live, or several are and none is active."""
         if live_ik.active_collection(context) is not None:
             return ""
-        return "several characters are live: select a target of one of them" if live_ik.collections() else NOT_LIVE
+        if live_ik.collections():
+            return "several characters are live: select a target of one of them"
+        return linked_note() or NOT_LIVE
 
     @staticmethod
     def character(context: bpy.types.Context) -> tuple[bpy.types.Collection, Any, LiveCharacter]:
@@ -40,8 +42,8 @@ class _NeedsLive(Button):
         collection = live_ik.active_collection(context)
         assert collection is not None  # see why_not
         live = live_ik.live_of(collection)
-        if live is None:
-            raise ValueError(CANNOT_SOLVE)
+        if live is None or live.suspended:
+            raise ValueError(live.suspended if live is not None else unsolvable.get(collection.name, CANNOT_SOLVE))
         return collection, settings_of(collection).armature, live
 
 
@@ -65,7 +67,8 @@ class NEURAL_IK_OT_live_start(Button, bpy.types.Operator):
             ob = rig.find(context)
         except ValueError as error:
             active = live_ik.active_collection(context)
-            return f"{settings_of(active).armature.name} is live already" if active is not None else str(error)
+            live = settings_of(active).armature if active is not None else None
+            return f"{live.name} is live already" if live is not None else str(error)
         return f"{ob.name} is live already: Apply or Cancel first" if live_ik.collection_of(ob) is not None else ""
 
     def execute(self, context: bpy.types.Context) -> set[str]:

@@ -37,7 +37,7 @@ def marks(view_layer: bpy.types.ViewLayer) -> tuple[list[Spot], list[tuple[Spot,
             color = (*found.color[:3], 1.0)
             spot = (tuple(found.matrix_world.translation), color)
             dots.append(spot)
-            if live.solution is None or row >= len(skeleton.effectors) or live.solution.error[row] < REACHED:
+            if live.errors is None or row >= len(skeleton.effectors) or live.errors[row] < REACHED:
                 continue
             pb = ob.pose.bones.get(live.rig.bones[live.rig.index[skeleton.effectors[row]]])
             if pb is not None:

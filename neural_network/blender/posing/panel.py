@@ -11,7 +11,7 @@ import bpy
 from ...ik.solver import REACHED
 from ..host.panels import Panel, paragraph
 from . import live_ik
-from .state import LiveCharacter, settings_of
+from .state import LiveCharacter, linked_note, settings_of, unsolvable
 
 UNUSUAL = 1.5  # out_of_range above which the panel warns; 1 is the edge of the training data
 
@@ -27,6 +27,9 @@ class NEURAL_IK_PT_live(Panel, bpy.types.Panel):
         collection = live_ik.active_collection(context)
         if collection is None:
             layout.operator("neural_ik.live_start", icon="CON_KINEMATIC")
+            note = linked_note()
+            if note:
+                paragraph(layout, note, context, "LIBRARY_DATA_DIRECT")
             return
         row = layout.row(align=True)
         row.operator("neural_ik.live_apply", icon="CHECKMARK")
@@ -39,27 +42,27 @@ class NEURAL_IK_PT_live(Panel, bpy.types.Panel):
         live = live_ik.characters.get(collection.name)
         box = layout.box().column(align=True)
         if live is None:
-            paragraph(
-                box, "This character cannot be solved: no weights fit it, or its bones changed. Use Cancel", context
-            )
+            why = unsolvable.get(collection.name, "no weights fit it, or its bones changed")
+            paragraph(box, f"This character cannot be solved: {why}", context, "ERROR")
             return
         _readouts(box, live, context)
 
 
 def _readouts(box: Any, live: LiveCharacter, context: bpy.types.Context) -> None:
     """Whether the targets are reached, the time per update, and how unusual the pose is."""
-    for text in (live.problem, *live.notes):
+    for text in (live.suspended, live.problem, live.overridden, *live.notes):
         if text:
             paragraph(box, text, context, "ERROR")
-    if live.solution is None:
+    if live.errors is None or live.suspended:
         box.label(text="Move a target (G)", icon="EMPTY_AXIS")
         return
     missed = [
         f"{target.bone} {error * 1000:.0f} mm"
-        for target, error in zip(live.targets, live.solution.error.tolist(), strict=False)
+        for target, error in zip(live.targets, live.errors.tolist(), strict=False)
         if target.use and error >= REACHED
     ]
-    worst = float(live.solution.error.max()) * 1000
+    used = [error for target, error in zip(live.targets, live.errors.tolist(), strict=False) if target.use]
+    worst = max(used, default=0.0) * 1000
     if missed:
         paragraph(box, "Out of reach: " + ", ".join(missed), context, "ERROR")
     else:

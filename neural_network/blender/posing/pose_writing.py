@@ -68,6 +68,13 @@ def write(
     return posed_matrices(rig, quaternions, root_pos) if mask is not None else None
 
 
+def posed_as_written(ob: bpy.types.Object, rig: Rig, quaternions: np.ndarray, root_pos: np.ndarray) -> np.ndarray:
+    """What :func:`write` would return for all bones, without writing."""
+    if isinstance(rig, ControlRig):
+        return posed_matrices(rig, quaternions, root_pos)
+    return runtime.walk(ob, rig, rotations.axis_angle_from_quaternion(quaternions), root_pos)[2]
+
+
 def posed_matrices(rig: Rig, quaternions: np.ndarray, root_pos: np.ndarray) -> np.ndarray:
     """(J, 4, 4) pose matrices [object space] of rot_local (J, 4) and the root's head (3) [m, rig space], by forward kinematics."""
     posed = fk.pose_matrices(rig.skeleton, rotations.matrix_from_quaternion(quaternions), root_pos)

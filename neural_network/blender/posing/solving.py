@@ -26,17 +26,16 @@ from .state import (
     FRAME,
     MAX_STEPS,
     SWITCHES,
+    Fit,
     LiveCharacter,
     anchor,
     effector_rotations,
     is_in,
     local,
-    refit,
     settings_of,
     store_channels,
 )
 
-FITS = 6  # solves of an update with uneven scales, whose lengths depend on the pose; two or three are enough
 UNMOVED = (
     1e-6  # [leg lengths], and 1 - |cos| of half the angle: float32 rounding of a transform to world space and back
 )
@@ -105,7 +104,8 @@ def _solve(
     live.wanted = wanted[:, :3]
     live.goals = _goals(live, ob, settings, wanted, unit)
     mask = pose_writing.selected(ob, live.rig) if settings.selected_only else None
-    for _ in range(FITS):
+    fit = Fit()
+    while True:
         quaternions, root = _pose(live, settings, wanted, transforms)
         if _unmoved(live, ob, wanted, settings, unit):
             # The solution is the base pose but for rounding, which would show after undo or moving a target back.
@@ -116,9 +116,13 @@ def _solve(
         posed = pose_writing.write(ob, live.rig, quaternions, root, mask, live.base, live.direct)
         live.shown, live.shown_root = quaternions, root
         live.written = _heads(live, posed, quaternions, root)
-        if not live.uneven or posed is None or not refit(live, posed):
+        if not fit.again(live, posed):
             break
     live.errors = np.linalg.norm(live.written - live.wanted, axis=1)
+    if live.times_off < 2:
+        live.overridden = ""
+    elif live.off is not None:  # whatever moves the bones will do so again
+        live.errors = np.maximum(live.errors, live.off)
 
 
 def _pose(
@@ -157,16 +161,16 @@ def compare_with_shown(live: LiveCharacter, ob: Any) -> None:
     if live.written is None or live.wanted is None or len(live.targets) < len(live.wanted):
         return
     shown = shown_heads(live, ob)
-    off = np.linalg.norm(shown - live.written, axis=1)
-    far = 2e-6 * float(np.abs(shown).max()) + REACHED
+    live.off = np.linalg.norm(shown - live.written, axis=1)
     was = live.overridden
     live.overridden = ""
-    if off.max() > far:
-        worst = int(off.argmax())
+    if live.off.max() > 2e-6 * float(np.abs(shown).max()) + REACHED:
+        worst = int(live.off.argmax())
         name = live.rig.bones[bones_of(live)[worst]]
-        live.overridden = (
-            f"{name} is {off[worst] * 1000:.0f} mm from where Live IK put it: something else moved the bones"
-        )
+        millimetres = live.off[worst] * 1000
+        live.overridden = f"{name} is {millimetres:.0f} mm from where Live IK put it: something else moved the bones"
+    if live.solves != live.compared:
+        live.times_off, live.compared = live.times_off + 1 if live.overridden else 0, live.solves
     if live.overridden or was:
         live.errors = np.linalg.norm((shown if live.overridden else live.written) - live.wanted, axis=1)
         scene_targets.update_colors(live)

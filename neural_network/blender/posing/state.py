@@ -33,6 +33,8 @@ from ..host.runtime import CHANNELS
 from .signature import Signature
 
 MAX_STEPS = 12  # solver steps; targets that are near need two or three, and the solver then stops
+FITS = 12  # solves of an update with uneven scales, whose lengths depend on the pose; three or four are usual
+FITTED = 2e-5  # [leg lengths]: offsets that are this near to those of the solved pose are right
 ROOT = "Hips"  # the role of the root's target
 # Custom properties of the collection, stored in .blend files: never rename their values.
 BASE, BEFORE, BONES = "neural_ik_base", "neural_ik_before", "neural_ik_bones"
@@ -131,6 +133,12 @@ class LiveCharacter:
     """Why Live IK waits, and what to do; empty while it solves."""
     blocked: str = ""
     """The constraint or driver that it waits for; empty if there is none."""
+    off: np.ndarray | None = None
+    """(E + 1) [m] how far Blender last showed the heads from where they were written."""
+    times_off: int = 0
+    """After how many solves in a row something else had moved them."""
+    compared: int = 0
+    """The number of solves when that was last looked at."""
     pending: bool = False
     """A pose was written that Blender has not evaluated yet."""
     overridden: str = ""
@@ -360,16 +368,29 @@ def anchor_session(live: LiveCharacter, transforms: np.ndarray) -> None:
     live.session.anchor(goals, live.base_rot)
 
 
-def refit(live: LiveCharacter, posed: np.ndarray) -> bool:
-    """Solve with the offsets of a pose (J, 4, 4) [object space] from now on; False if they are those in use."""
-    rig = proportions.with_offsets(live.rig, posed)
-    if rig is live.rig:
-        return False
-    use(live, rig)
-    bones = [*rig.skeleton.effectors, 0]
-    moved = fk.armature_matrices(rig.skeleton, live.base_rot, live.base_root)[bones]
-    anchor_session(live, np.concatenate([moved[:, :3, 3], live.base_transforms[:, 3:]], axis=1))
-    return True
+class Fit:
+    """The search of an update for offsets that depend on the pose they give."""
+
+    def __init__(self) -> None:
+        """Nothing was tried yet."""
+        self._before: tuple[np.ndarray, np.ndarray] | None = None
+        self._left = FITS
+
+    def again(self, live: LiveCharacter, posed: np.ndarray | None) -> bool:
+        """Take the offsets of a solved pose (J, 4, 4) [object space]; False if they are those it was solved with, or after FITS."""
+        self._left -= 1
+        if not live.uneven or posed is None or self._left <= 0:
+            return False
+        now, found = proportions.own_offsets(live.rig), proportions.offsets_in(live.rig, posed)
+        if np.abs(now - found).max() <= FITTED * live.rig.skeleton.leg_length:
+            return False
+        rig = proportions.with_offsets(live.rig, proportions.next_offsets(now, found, self._before))
+        self._before = now, found
+        use(live, rig)
+        bones = [*rig.skeleton.effectors, 0]
+        moved = fk.armature_matrices(rig.skeleton, live.base_rot, live.base_root)[bones]
+        anchor_session(live, np.concatenate([moved[:, :3, 3], live.base_transforms[:, 3:]], axis=1))
+        return True
 
 
 def motion(ob: bpy.types.Object) -> tuple[float, float]:
