@@ -115,7 +115,10 @@ def require_writable(path: Path | None) -> None:
         raise ValueError(f"expected a file name, got the folder {path}")
     if path.exists() and not path.is_file():  # a device or pipe
         return
-    make_folder(path.parent)
+    try:
+        make_folder(path.parent)
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error}") from None
     try:
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, "it is write-protected")

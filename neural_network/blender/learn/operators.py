@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -25,6 +22,7 @@ from ..host.jobs import Progress
 from ..host.memory import Line
 from . import trainer
 
+STOPPED = (130, 143, 129)  # exit codes of a training that was stopped: by Cancel, or from outside by SIGTERM or SIGHUP
 REPORT = "Neural IK Tests"  # the text block
 
 
@@ -257,7 +255,7 @@ class NEURAL_IK_OT_train(jobs.Pumped, Button, bpy.types.Operator):
         extra += ["--time-limit", f"{self.time_limit:g}"] if self.time_limit else []
         extra += ["--resume"] if self.resume else []
         self.files = characters.training(context)
-        self.cancel_file = Path(tempfile.gettempdir()) / f"neural_ik_cancel_{os.getpid()}_{time.time_ns()}"
+        self.cancel_file = trainer.cancel_path()
         words = trainer.command(self.files.poses, self.files.character.weights(characters.IK), extra)
         print(f"Neural IK: {trainer.quoted(words)}")
         memory.memory.curve = memory.memory.curve if self.resume else []
@@ -284,7 +282,8 @@ class NEURAL_IK_OT_train(jobs.Pumped, Button, bpy.types.Operator):
         finally:
             training.close()
             if not ended:
-                keep.training = "Ended early; the saved weights are unchanged"
+                waiting = state_path(self.files.character.weights(characters.IK)).exists()
+                keep.training = "Ended early; " + ("Resume continues it" if waiting else "the weights are unchanged")
 
     def _read(self, values: dict[str, Any], before: Progress) -> Progress:
         """Progress from the trainer's JSON object; the last one reports the end and has no epoch."""
@@ -309,7 +308,7 @@ class NEURAL_IK_OT_train(jobs.Pumped, Button, bpy.types.Operator):
         code, said = result
         last = [line for line in said.splitlines() if line.strip()][-3:]
         keep = memory.memory
-        if code not in (0, 1, 130):
+        if code not in (0, 1, *STOPPED):
             keep.training = f"Failed: {last[-1] if last else f'exit code {code}'}"
             raise ValueError("the trainer ended: " + (" / ".join(last) or f"exit code {code}"))
         print(said)
@@ -318,8 +317,7 @@ class NEURAL_IK_OT_train(jobs.Pumped, Button, bpy.types.Operator):
         text = {
             0: f"{trained}, and all tests pass",
             1: f"{trained}, but a test fails: press Run Tests",
-            130: "Cancelled; Resume continues it",
-        }[code]
+        }.get(code, "Cancelled; Resume continues it")
         weights = character.weights(characters.IK)
         if weights.exists():
             found = characters.Found(weights, network.load(weights), character.name, self.files.note)

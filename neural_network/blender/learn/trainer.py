@@ -6,7 +6,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,9 +20,11 @@ from typing import Any
 
 import bpy
 
+from ...core.files import is_running
 from ..host.memory import TRAINER
 
-PATIENCE = 3.0  # [s] to wait for the trainer to end before it is killed
+PATIENCE = 3.0  # [s] to wait for the trainer to save and end before it is killed
+TEMPORARY = "neural_ik_{process}_"  # begins the names of a Blender's files in the temporary folder
 
 
 @dataclass(frozen=True)
@@ -53,18 +57,21 @@ def quoted(words: Sequence[str], system: str = os.name) -> str:
 def train(words: Sequence[str], cancel_file: Path) -> Generator[EpochMessage | None, None, tuple[int, str]]:
     """Run the trainer; yields an EpochMessage after each epoch and None otherwise, returns the exit code and the output.
 
-    Creating ``cancel_file`` asks it to end after the epoch; closing the generator ends it now.
+    Creating ``cancel_file`` asks it to end after the epoch; closing the generator ends it now. It also ends, and saves what
+    was learned, when this process ends in any way: it holds the other end of the trainer's standard input.
     Raises ValueError if the process cannot be started.
     """
-    with tempfile.TemporaryDirectory(prefix="neural_ik_", ignore_cleanup_errors=True) as name:
+    clear_leftovers()
+    prefix = TEMPORARY.format(process=os.getpid())
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
         progress, log = Path(name) / "progress.jsonl", Path(name) / "log.txt"
         environment = {**os.environ, "PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1"}
-        full = [*words, "--progress", str(progress), "--cancel-file", str(cancel_file)]
+        full = [*words, "--progress", str(progress), "--cancel-file", str(cancel_file), "--end-with-input"]
         with open(log, "wb") as out:
             try:
                 process = subprocess.Popen(
                     full,
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.PIPE,
                     stdout=out,
                     stderr=subprocess.STDOUT,
                     env=environment,
@@ -91,8 +98,27 @@ def train(words: Sequence[str], cancel_file: Path) -> Generator[EpochMessage | N
             _end(process, cancel_file)
 
 
+def cancel_path() -> Path:
+    """A new name for a cancel file of this Blender."""
+    return Path(tempfile.gettempdir()) / f"{TEMPORARY.format(process=os.getpid())}cancel_{time.time_ns()}"
+
+
+def clear_leftovers() -> None:
+    """Remove the temporary files and folders of Blenders that were killed. Other files are left alone."""
+    for path in Path(tempfile.gettempdir()).glob(TEMPORARY.format(process="*") + "*"):
+        found = re.fullmatch(TEMPORARY.format(process=r"(\d+)") + r"(cancel_\d+|[a-z0-9_]{8})", path.name)
+        if found and not is_running(int(found[1])):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+
 def _end(process: subprocess.Popen[bytes], cancel_file: Path) -> None:
-    """End the process: terminate it, then kill it. It writes files whole or not at all, so none is damaged."""
+    """End the process: terminate it, upon which it saves (not on Windows), then kill it. It leaves no damaged file."""
+    assert process.stdin is not None
+    process.stdin.close()
     if process.poll() is None:
         for act in (process.terminate, process.kill):
             act()
