@@ -419,6 +419,159 @@ def test_a_session_is_one_undo_step(taught: Any) -> None:
     assert np.allclose(world(ob, "LeftFoot"), moved, atol=1e-5)
 
 
+def recorded(ob: Any, frames: int = 6) -> None:
+    """Record ``frames`` frames of the timeline."""
+    import bpy
+
+    bpy.context.scene.frame_set(3)
+    assert bpy.ops.neural_ik.record() == {"FINISHED"}
+    for frame in range(3, 3 + frames):
+        bpy.context.scene.frame_set(frame)
+
+
+def live_actions() -> list[Any]:
+    import bpy
+
+    return [action for action in bpy.data.actions if " Live" in action.name]
+
+
+@pytest.mark.parametrize("damage", [AttributeError("a bug"), OSError("no space"), ValueError("a client")])
+def test_a_failing_server_ends_neither_a_recording_nor_driving(taught: Any, damage: Exception) -> None:
+    import bpy
+
+    teach = parts()
+    listen()
+    assert bpy.ops.neural_ik.drive() == {"FINISHED"}
+    recorded(taught)
+
+    def fail(*_: Any) -> Any:
+        raise damage
+
+    teach.session.state.server.poll = fail
+    teach.ticks._timer()
+    assert teach.session.state.server is None
+    assert str(damage) in teach.session.state.problem
+    assert teach.session.state.drive is not None
+    assert len(teach.session.state.record.frames) >= 6
+    assert bpy.ops.neural_ik.record_stop() == {"FINISHED"}
+    assert len(live_actions()) == 1
+
+
+def test_a_recording_is_written_although_its_character_is_gone(walker: Any) -> None:
+    import bpy
+
+    teach = parts()
+    recorded(walker)
+    bpy.data.objects.remove(walker)
+    teach.ticks.tick(1e6)
+    assert teach.session.state.record is None
+    assert "deleted" in teach.session.state.problem
+    (action,) = live_actions()
+    assert tuple(action.frame_range) == (3, 8)
+    assert action.use_fake_user
+
+
+def test_a_recording_is_written_when_bones_change(walker: Any) -> None:
+    import bpy
+
+    teach = parts()
+    recorded(walker)
+    bpy.ops.object.mode_set(mode="EDIT")
+    walker.data.edit_bones.remove(walker.data.edit_bones["LeftToeBase"])
+    bpy.ops.object.mode_set(mode="OBJECT")
+    bpy.context.scene.frame_set(20)
+    teach.ticks.tick(1e6)
+    assert "have changed" in teach.session.state.problem
+    (action,) = live_actions()
+    assert tuple(action.frame_range) == (3, 8)
+
+
+def test_a_recording_survives_another_file_and_a_failure_to_write_it(
+    walker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import bpy
+
+    teach = parts()
+    recorded(walker)
+    bpy.ops.wm.read_homefile(use_empty=True)
+    assert live_actions() == []
+    assert len(teach.session.state.unwritten.frames) == 6
+    bpy.ops.neural_ik.add_demo_character()
+    says("Write Recording first", bpy.ops.neural_ik.record)
+    keyframes = wing("blender.host.keyframes")
+
+    def full(*_: Any) -> None:
+        raise MemoryError("no memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keyframes, "write_bones", full)
+        with pytest.raises(RuntimeError, match="no memory"):
+            bpy.ops.neural_ik.record_stop()
+    assert live_actions() == []
+    assert bpy.ops.neural_ik.record_stop() == {"FINISHED"}
+    (action,) = live_actions()
+    assert tuple(action.frame_range) == (3, 8)
+    assert not bpy.ops.neural_ik.record_stop.poll()
+
+
+def test_a_recording_is_written_when_the_extension_is_disabled(walker: Any) -> None:
+    import addon_utils
+
+    recorded(walker)
+    addon_utils.disable(EXTENSION)
+    try:
+        assert len(live_actions()) == 1
+    finally:
+        addon_utils.enable(EXTENSION, default_set=True)
+
+
+def test_poses_of_an_extraction_are_neither_recorded_nor_driven(taught: Any) -> None:
+    import bpy
+
+    teach, extract = parts(), wing("blender.data.extract")
+    assert bpy.ops.neural_ik.drive() == {"FINISHED"}
+    ticks(teach, 3)
+    recorded(taught, 2)
+    before = dict(teach.session.state.record.frames)
+    action = taught.animation_data.action
+    poses = []
+
+    def extracted(path: str) -> Iterator[Any]:
+        found = yield from extract.extract(bpy.context.scene, taught, [action], extract.Options(path=path))
+        poses.append(found.poses)
+
+    for moment, _ in enumerate(extracted("evaluated")):
+        teach.ticks.tick(1e6 + moment)
+    assert set(teach.session.state.record.frames) == set(before)
+    bpy.ops.neural_ik.record_stop()
+    bpy.ops.neural_ik.drive_stop()
+    list(extracted("fast"))
+    assert np.abs(poses[1].rot - poses[0].rot).max() < 1e-3
+
+
+def test_foot_targets_do_not_come_back_with_a_file_or_with_redo(taught: Any, tmp_path: Path) -> None:
+    import bpy
+
+    teach = parts()
+    if not bpy.ops.ed.undo_push.poll():
+        pytest.skip("this Blender has no undo in background mode")
+    bpy.ops.ed.undo_push(message="taught")
+    bpy.ops.neural_ik.drive()
+    bpy.ops.ed.undo_push(message="Drive")
+    teach.ticks._timer()
+    path = str(tmp_path / "driving.blend")
+    bpy.ops.wm.save_as_mainfile(filepath=path, copy=True)
+    bpy.ops.ed.undo()
+    teach.ticks._timer()
+    assert traces() == set()
+    bpy.ops.ed.redo()
+    teach.ticks._timer()
+    assert traces() == set()
+    assert teach.session.state.drive is None
+    bpy.ops.wm.open_mainfile(filepath=path)
+    assert traces() == set()
+
+
 # ---- listen
 
 

@@ -65,7 +65,7 @@ def stop_driving(undo_step: bool = True) -> None:
 def remove_targets() -> None:
     """Remove all foot targets, including those from a saved file."""
     every: Any = getattr(bpy.data, "objects", ())  # missing while Blender is starting
-    for ob in [ob for ob in every if TARGET in ob]:
+    for ob in [ob for ob in every if TARGET in ob and ob.library is None]:
         every.remove(ob)
 
 

@@ -16,7 +16,7 @@ from ...ik.solver import Solver
 from ...live.body import ServedBody, served_body, solving_body, wire_pose
 from ...live.server import LEAST_TOKEN, PORT, Event, Server
 from ...live.trainee import Settings
-from ..host import jobs, rig, rig_checks, runtime
+from ..host import evaluating, jobs, rig, rig_checks, runtime
 from ..host.characters import weights_for
 from ..host.rig import Rig
 from . import driving, lessons, session
@@ -127,7 +127,7 @@ def serve(now: float) -> bool:
             server.save()
         except OSError as error:
             state.problem = f"what clients taught could not be saved: {error.strerror or error}"
-    if server.clients() and state.served_rig is not None:
+    if server.clients() and state.served_rig is not None and not evaluating.under_way():
         try:
             publish(server, now, any(event.kind == "handshake" for event in events))
         except ValueError as error:  # listening goes on without the character

@@ -10,7 +10,7 @@ import bpy
 from bpy.props import BoolProperty, IntProperty, StringProperty
 
 from ..data import extract
-from ..host import jobs, rig
+from ..host import dependencies, jobs, rig
 from ..host.buttons import Button, no_character
 from ..host.jobs import Progress
 from . import driving, lessons, listening, recording, sending, session
@@ -69,7 +69,7 @@ class NEURAL_IK_OT_teach(jobs.Pumped, Button, bpy.types.Operator):
         elif asked.which == "TICKED":
             chosen = [action for action in moving if action.neural_ik.use]
         else:
-            chosen = [ob.animation_data.action] if ob.animation_data and ob.animation_data.action else []
+            chosen = _assigned(ob)
         if not chosen:
             more = "tick one" if asked.which == "TICKED" else "assign one, or choose All Ticked"
             raise ValueError(f"no action to teach {ob.name} from: {more}" if moving else f"no action moves {ob.name}")
@@ -81,6 +81,14 @@ class NEURAL_IK_OT_teach(jobs.Pumped, Button, bpy.types.Operator):
         lessons.keep(fingerprint, lesson)
         status = STATUS_TEXTS[lesson.status].lower()
         return f"{lesson.name}: {lessons.describe(lesson)}; {status} (first error {first:.3f} rad)"
+
+
+def _assigned(ob: bpy.types.Object) -> list[Any]:
+    """The actions that are assigned to a character or, where it has none, to what its bones follow."""
+    movers = [ob] if ob.pose is None else list(dependencies.movers(ob, [pb.name for pb in ob.pose.bones]))
+    assigned = [who.animation_data.action for who in movers if who.animation_data and who.animation_data.action]
+    own = [action for action in assigned[:1] if ob.animation_data and ob.animation_data.action]
+    return own or list(dict.fromkeys(assigned))
 
 
 class _ActionButton(Button):
@@ -286,7 +294,9 @@ class NEURAL_IK_OT_record(_ActionButton, bpy.types.Operator):
 
     @classmethod
     def why_not(cls, context: bpy.types.Context) -> str:
-        """It is recording already, or there is no character."""
+        """It is recording already, a recording waits to be written, or there is no character."""
+        if state.unwritten is not None:
+            return "a recording is not written yet: press Write Recording first"
         return "already recording" if state.record is not None else no_character(context)
 
     def act(self, context: bpy.types.Context) -> str:
@@ -312,7 +322,7 @@ class NEURAL_IK_OT_record_stop(_ActionButton, bpy.types.Operator):
     @classmethod
     def why_not(cls, context: bpy.types.Context) -> str:
         """It is not recording."""
-        return "" if state.record is not None else "not recording"
+        return "" if state.record is not None or state.unwritten is not None else "not recording"
 
     def act(self, context: bpy.types.Context) -> str:
         """Write the keys."""

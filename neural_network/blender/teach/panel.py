@@ -122,6 +122,10 @@ def _draw_driving(layout: Any, asked: Any) -> None:
 
 
 def _draw_recording(layout: Any) -> None:
+    if state.unwritten is not None:
+        layout.operator("neural_ik.record_stop", text="Write Recording", icon="FILE_TICK")
+        layout.label(text=f"{state.unwritten.ob}: {len(state.unwritten.frames)} frames are not written yet")
+        return
     if state.record is None:
         layout.operator("neural_ik.record", icon="REC")
         return

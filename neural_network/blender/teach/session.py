@@ -118,6 +118,8 @@ class Recording:
     fps: float
     last: int
     """The timeline's frame when it was seen last."""
+    bones: tuple[tuple[str, str], ...] = ()
+    """(name, rotation mode) of every pose bone, so that the keys can be written even where the character is gone."""
     frames: dict[int, dict[str, np.ndarray]] = field(default_factory=dict)
 
 
@@ -144,6 +146,8 @@ class LiveState:
     drawn_at: float = 0.0
     drive: Driving | None = None
     record: Recording | None = None
+    unwritten: Recording | None = None
+    """A recording that ended without being written, because another file was opened or writing failed."""
     send: Sending | None = None
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=4))
     """The last events, for the panel."""

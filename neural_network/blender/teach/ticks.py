@@ -6,14 +6,15 @@ A session of driving or recording becomes one undo step when it ends.
 
 from __future__ import annotations
 
-import contextlib
 import time
+import traceback
+from collections.abc import Callable
 from typing import Any
 
 import bpy
 from bpy.app.handlers import persistent
 
-from ..host import jobs
+from ..host import evaluating, jobs
 from . import driving, listening, recording, sending, session
 from .session import BUSY, IDLE, state
 
@@ -34,10 +35,11 @@ def tick(now: float) -> None:
     for part, end in parts:
         try:
             changed |= part(now)
-        except (ValueError, OSError) as error:
-            with contextlib.suppress(ValueError, OSError):  # what a proper end needs may be gone too
-                end()
-            state.problem = str(error)
+        except Exception as error:  # also a bug in one part must not end the others, least of all a recording
+            if not isinstance(error, ValueError | OSError):
+                traceback.print_exc()
+            _end(end)
+            state.problem = str(error) or type(error).__name__
             changed = True
     if changed and (now - state.drawn_at > DRAW_EVERY or now < state.drawn_at):
         state.drawn_at = now
@@ -45,11 +47,22 @@ def tick(now: float) -> None:
 
 
 def stop() -> None:
-    """End everything at once. What was taught is saved; an unfinished recording is discarded."""
-    state.record = state.drive = None
-    sending.stop_sending()
-    listening.stop_listening()
+    """End everything at once. What was taught is saved; a recording is put aside, to be written later."""
+    recording.put_aside()
+    state.drive = None
+    for end in (sending.stop_sending, listening.stop_listening):
+        _end(end)
     session.stop_timer_if_idle()
+
+
+def _end(end: Callable[[], Any]) -> None:
+    """End one part; what a proper end needs may be gone too."""
+    try:
+        end()
+    except (ValueError, OSError):
+        pass
+    except Exception:  # a bug: shown, but it must not keep the other parts from ending
+        traceback.print_exc()
 
 
 def _serve(now: float) -> bool:
@@ -57,7 +70,7 @@ def _serve(now: float) -> bool:
 
 
 def _drive(now: float) -> bool:
-    if state.drive is None:
+    if state.drive is None or evaluating.under_way():
         return False
     before = state.drive.in_control
     driving.step(now)
@@ -72,7 +85,7 @@ def _record(now: float) -> bool:
 
 
 def _send(now: float) -> bool:
-    if state.send is not None:
+    if state.send is not None and not evaluating.under_way():
         sending.step(now)
     return False
 
@@ -95,8 +108,15 @@ def _before_load(*_: object) -> None:
     stop()
 
 
+def _without_dead_targets(*_: object) -> None:
+    """A file saved while driving, and undo or redo past it, bring foot targets back that nothing uses any more."""
+    if state.drive is None:
+        driving.remove_targets()
+
+
 def _after_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
-    if not session.active() or (depsgraph is not None and depsgraph.mode != "VIEWPORT"):
+    viewport = depsgraph is None or depsgraph.mode == "VIEWPORT"
+    if not session.active() or not viewport or evaluating.under_way():
         return
     now = time.monotonic()
     try:
@@ -115,6 +135,9 @@ def _after_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
 
 _HANDLERS = (  # persistent: they stay when another file is loaded
     ("load_pre", persistent(_before_load)),
+    ("load_post", persistent(_without_dead_targets)),
+    ("undo_post", persistent(_without_dead_targets)),
+    ("redo_post", persistent(_without_dead_targets)),
     ("frame_change_post", persistent(_after_frame)),
 )
 
@@ -129,6 +152,7 @@ def register() -> None:
 def unregister() -> None:
     """End everything, remove the handlers and reset the state."""
     stop()
+    _end(recording.stop_recording)
     driving.remove_targets()
     for name, handler in _HANDLERS:
         found = getattr(bpy.app.handlers, name)
