@@ -218,14 +218,18 @@ def open_archive(path: str | os.PathLike[str], what: str) -> Iterator[Archive]:
 
 
 def _archive(file: BinaryIO) -> Archive:
-    begin = file.read(len(_PREFIX))
-    if not begin:
-        raise _Refused(_EMPTY)
+    begin = _beginning(file)
     if begin == _PREFIX:
         raise _Refused("a single array (.npy), not an archive")
     if not begin.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         raise _Refused(_OTHER_KIND)
     return Archive(file)
+
+
+def _beginning(file: BinaryIO) -> bytes:
+    if not os.fstat(file.fileno()).st_size:  # also the files of /proc, some of which block when read
+        raise _Refused(_EMPTY)
+    return file.read(len(_PREFIX))
 
 
 def read_archive(path: Path, what: str, wanted: Collection[str] | None = None) -> dict[str, np.ndarray]:
@@ -245,7 +249,7 @@ def read_record(path: Path, what: str) -> dict[str, np.ndarray]:
     with open_file(path, what) as file:
         size = os.fstat(file.fileno()).st_size
         try:
-            if file.read(len(_PREFIX)) != _PREFIX:
+            if _beginning(file) != _PREFIX:
                 file.seek(0)
                 return _archive(file).read_all()
             file.seek(0)
@@ -267,7 +271,7 @@ def _read_npy(stream: _Readable, size: int) -> np.ndarray:
         raise ValueError(f"a header of {length:,} bytes")
     dtype, shape, fortran = _header(stream.read(length).decode("utf-8" if version == b"\x03\x00" else "latin-1"))
     count = prod(shape)
-    if dtype.itemsize == 0 or prod(max(n, 1) for n in shape) * dtype.itemsize > max(size, _PIECE):
+    if dtype.itemsize <= 0 or prod(max(n, 1) for n in shape) * dtype.itemsize > max(size, _PIECE):
         raise ValueError(f"an array of shape {str(shape)[:60]} and type {str(dtype)[:60]} in {size:,} bytes")
     wanted = count * dtype.itemsize
     if 8 + width + length + wanted != size:
