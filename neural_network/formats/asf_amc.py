@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..core.files import read_bytes
-from ..motion.clip import Clip, body_height, guess_unit, guess_up_axis, helper_notes
+from ..motion.clip import Clip, body_height, checked_up_axis, guess_unit, guess_up_axis, helper_notes
 from .amc import FALLBACK_FPS, read_motion
 from .asf import AsfSkeleton, parse_skeleton, read_skeleton
 from .text import Notes
@@ -38,7 +38,7 @@ def read(
     Args:
         asf: the skeleton file, or None to find it beside the motion (see ``find_skeleton``).
         amc: the motion file.
-        up_axis: 'Y' or 'Z', or None to detect it.
+        up_axis: one of ``motion.clip.UP_AXES``, or None to detect whether it is Y or Z.
         unit: length of one file unit [m], or None for the skeleton's own unit.
         fps: frames per second; AMC files rarely name it, then 120 is assumed with a warning.
 
@@ -99,8 +99,7 @@ def parse(
     fps: float | None = None,
 ) -> Clip:
     """Read one take from bytes; messages call the files ``asf_source`` and ``amc_source``. Otherwise the same as ``read``."""
-    if up_axis is not None and up_axis.upper() not in ("Y", "Z"):
-        raise ValueError(f"up axis: expected Y or Z, got {up_axis!r}")
+    given_up = checked_up_axis(up_axis)
     skeleton = parse_skeleton(asf, asf_source)
     asf_notes, notes = Notes(asf_source), Notes(amc_source)
     clip, rate = read_motion(amc, skeleton, len(asf) + len(amc), notes)
@@ -110,9 +109,9 @@ def parse(
     for what, place in helper_notes(clip):
         asf_notes.add(what, place)
     up, note = guess_up_axis(clip)
-    if up_axis is None and note:
+    if given_up is None and note:
         notes.add(note)
-    clip = replace(clip, up_axis=up_axis.upper() if up_axis else up)
+    clip = replace(clip, up_axis=given_up or up)
     if unit is None:
         unit = _INCH / skeleton.length
         height = body_height(clip) * unit

@@ -17,7 +17,16 @@ import numpy as np
 from ..core.files import read_bytes, whole_file
 from ..core.messages import short
 from ..core.rotations import matrix_from_quaternion
-from ..motion.clip import Clip, guess_unit, guess_up_axis, helper_notes, without_rigid
+from ..motion.clip import (
+    Clip,
+    body_top,
+    checked_up_axis,
+    guess_unit,
+    guess_up_axis,
+    helper_notes,
+    without_rigid,
+    without_stale_offset,
+)
 from .bvh_header import (
     FALLBACK_FPS,
     MAX_CHANNELS,
@@ -37,7 +46,7 @@ def read(path: str | Path, *, up_axis: str | None = None, unit: float | None = N
 
     Args:
         path: the file.
-        up_axis: 'Y' or 'Z', or None to detect it.
+        up_axis: one of ``motion.clip.UP_AXES``, or None to detect whether it is Y or Z.
         unit: length of one file unit [m], or None to detect it from the figure's height.
         fps: frames per second to use instead of the file's frame time.
 
@@ -59,9 +68,7 @@ def parse(
 ) -> Clip:
     """Read BVH from bytes; messages call the file ``source``. Otherwise the same as ``read``."""
     source = source or name
-    up = up_axis.upper() if up_axis else None
-    if up not in (None, "Y", "Z"):
-        raise ValueError(f"up axis: expected Y or Z, got {up_axis!r}")
+    up = checked_up_axis(up_axis)
     notes = Notes(source)
     data = normalized_bytes(data, source, notes)
     start, text = split_header(data, source)
@@ -86,6 +93,9 @@ def parse(
         notes.add(up_note)
     if unit is None and unit_note:
         notes.add(unit_note)
+    clip, stale = without_stale_offset(clip)
+    if stale:
+        notes.add(stale, f"joint {short(clip.names[body_top(clip)])}")
     return replace(clip, warnings=notes.sentences())
 
 
@@ -218,6 +228,10 @@ def _clip_joints(
     )
 
 
+_FOLDED = 0.02  # of its OFFSET: a position this short would fold a bone away
+_FEWEST_FOLDED = 3  # joints: one or two of them may well lie at one point
+
+
 @dataclass(frozen=True)
 class _Missing:
     """Values that are not finite numbers, per frame and joint."""
@@ -235,7 +249,7 @@ def _assemble(source: str, joints: _ClipJoints, rows: Rows, notes: Notes) -> Cli
         )
     repaired = () if missing is None else _fill_in(joints, rotations, positions, missing, notes)
     root_pos = positions.pop(0) if 0 in positions else np.tile(joints.offsets[0], (rows.count, 1))
-    return Clip(
+    clip = Clip(
         name="",
         names=joints.names,
         parents=joints.parents,
@@ -247,6 +261,8 @@ def _assemble(source: str, joints: _ClipJoints, rows: Rows, notes: Notes) -> Cli
         translations=_translations(joints, positions, notes) if rows.count else {},
         repaired=repaired,
     )
+    _note_translations(clip, notes)
+    return clip
 
 
 def _read_values(joints: _ClipJoints, rows: Rows) -> tuple[np.ndarray, dict[int, np.ndarray], _Missing | None, int]:
@@ -320,19 +336,58 @@ def _fill_in(
 
 
 def _translations(joints: _ClipJoints, positions: dict[int, np.ndarray], notes: Notes) -> dict[int, np.ndarray]:
-    """The positions (F, 3) of the joints where they differ from the OFFSET, which is noted."""
-    tolerance = 2e-7 * (float(np.abs(joints.offsets).sum()) or 1.0)
+    """The positions (F, 3) of the joints where they differ from the OFFSET."""
+    positions = _from_differences(joints, positions, notes)
+    tolerance = _tolerance(joints.offsets)
     kept = {}
-    ranges = []
     for i, moved in positions.items():
-        low, high = moved.min(axis=0), moved.max(axis=0)
-        if max(np.abs(low - joints.offsets[i]).max(), np.abs(high - joints.offsets[i]).max()) > tolerance:
+        away = max(
+            np.abs(moved.min(axis=0) - joints.offsets[i]).max(), np.abs(moved.max(axis=0) - joints.offsets[i]).max()
+        )
+        if away > tolerance:
             kept[i] = moved
-            ranges.append((float((high - low).max()), joints.names[i]))
-    if ranges and max(ranges)[0] > tolerance:
+    return kept
+
+
+def _tolerance(offsets: np.ndarray) -> float:
+    """Length [file units] below which positions of joints count as equal."""
+    return 2e-7 * (float(np.abs(offsets).sum()) or 1.0)
+
+
+def _from_differences(joints: _ClipJoints, positions: dict[int, np.ndarray], notes: Notes) -> dict[int, np.ndarray]:
+    """Positions relative to the parent; where a file writes them relative to the OFFSET, which is noted, that is added.
+
+    Read as BVH defines them, positions near zero would fold the whole figure into one point.
+    """
+    limbs = [
+        i for i in positions if joints.parents[i] >= 0 and np.abs(joints.offsets[i]).max() > _tolerance(joints.offsets)
+    ]
+    bones = np.array([np.linalg.norm(joints.offsets[i]) for i in limbs])
+    sizes = np.array([np.median(np.linalg.norm(positions[i], axis=1)) for i in limbs])
+    folded = sizes < _FOLDED * bones
+    if np.count_nonzero(folded) < max(_FEWEST_FOLDED, 0.5 * len(limbs)):
+        return positions
+    changed = [i for i, short_bone in zip(limbs, sizes < 0.5 * bones, strict=True) if short_bone]
+    notes.add(
+        f"the positions of {len(changed)} joints, {short(joints.names[changed[0]])!r} first, are near zero and would fold "
+        "the figure into a point; they were read as differences from the OFFSETs"
+    )
+    return {
+        i: moved + joints.offsets[i] if i in changed else moved
+        for i, moved in positions.items()
+        if i not in changed or np.abs(moved).max() > 1e-3 * np.linalg.norm(joints.offsets[i])
+    }
+
+
+def _note_translations(clip: Clip, notes: Notes) -> None:
+    """Note the joints whose positions differ from their OFFSET, except for the one that carries the whole figure."""
+    top = body_top(clip)
+    ranges = [(float(np.ptp(moved, axis=0).max()), clip.names[i]) for i, moved in clip.translations.items() if i != top]
+    moving = [size for size, _ in ranges if size > _tolerance(clip.offsets)]
+    if moving:
         largest, joint = max(ranges)
         notes.add(
-            f"the positions of {sum(size > tolerance for size, _ in ranges)} joints below the root move, "
+            f"the positions of {len(moving)} joints below the root move, "
             f"{short(joint)!r} most, by {largest:.4g} units; "
             "they are kept in the clip, a rig with fixed bone lengths ignores them"
         )
@@ -341,7 +396,6 @@ def _translations(joints: _ClipJoints, positions: dict[int, np.ndarray], notes: 
             f"{len(ranges)} joints, {short(ranges[0][1])!r} first, have a constant position "
             "that differs from their OFFSET; the position was used, as BVH defines it"
         )
-    return kept
 
 
 def _quaternions(degrees: np.ndarray, order: str) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from ..core import forward_kinematics
 from ..core import quick_rotations as quick
 from ..core.tree import sums
-from ..motion.clip import Clip
+from ..motion.clip import Clip, to_z_up
 from .layouts import LEG_BONES, SIDES, ChannelLayout, TwoBoneLimb, legs_layout, positions_layout
 
 TASKS = ("knee", "calf", "legs")
@@ -58,12 +58,13 @@ def motion_from_clip(clip: Clip, skip: int = 0) -> LegMotion:
     heads = heads * clip.unit
     rest = sums(clip.parents, clip.offsets)
     rest = (rest - rest[found["Pelvis"]]) * clip.unit
+    up = to_z_up(clip.up_axis)[2]
     return LegMotion(
         clip.name,
         {bone: heads[skip:, j] for bone, j in found.items()},
         {bone: turned[skip:, j] for bone, j in found.items()},
         {bone: rest[j] for bone, j in found.items()},
-        (0.0, 0.0, 1.0) if clip.up_axis == "Z" else (0.0, 1.0, 0.0),
+        (float(up[0]), float(up[1]), float(up[2])),
         clip.fps,
     )
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..core import rotations
 from ..core.files import megabytes
 from ..core.skeleton import Skeleton
-from .clip import Clip, body_height, body_joints, global_pose
+from .clip import Clip, body_height, body_joints, body_top, clip_tremble, global_pose, joint_motion, level_axis
 from .pose_set import PoseSet
 
 JUMP = 0.05  # [body heights] mean movement of all joints in one frame above which it may be a jump
@@ -59,7 +59,7 @@ class Findings:
     height: float = 0.0
     """[m] height of the figure, spanned by its joints."""
     speed: float = 0.0
-    """[m/s] median speed of the root along the ground."""
+    """[m/s] median speed of the root, or of the hips below a still one, along the ground."""
     fastest: float = 0.0
     """[m/s] 99th percentile of the joints' speed."""
     doubts: tuple[str, ...] = ()
@@ -288,18 +288,21 @@ def resample(clip: Clip, fps: float) -> Clip:
     whole = np.round(at)
     at = np.where(np.abs(at - whole) < 1e-6 * clip.frames, whole, at)
     a = np.floor(at).astype(int)
-    return replace(_sampled(clip, a, np.minimum(a + 1, clip.frames - 1), at - a), fps=float(fps))
+    sampled = _sampled(clip, a, np.minimum(a + 1, clip.frames - 1), at - a)
+    return replace(sampled, fps=float(fps), tremble=clip_tremble(clip))
 
 
 def measured(clip: Clip, parts: Sequence[Clip], height: float | None = None, found: Findings = Findings()) -> Findings:
     """``found`` with the figures of ``parts``, which were kept of ``clip``, and what looks wrong."""
     height = body_height(clip) if height is None else height
     frames = sum(part.frames for part in parts)
-    flat = [0, 2] if clip.up_axis == "Y" else [0, 1]
+    flat = [axis for axis in range(3) if axis != level_axis(clip.up_axis)]
+    top = body_top(clip)
     speeds, joints = [np.zeros(0)], [np.zeros(0)]
     for part in parts:
         if part.frames > 1:
-            speeds.append(np.linalg.norm(np.diff(part.root_pos[:, flat], axis=0), axis=-1) * part.fps * part.unit)
+            way = part.root_pos if top == 0 else joint_motion(part, top)[1]
+            speeds.append(np.linalg.norm(np.diff(way[:, flat], axis=0), axis=-1) * part.fps * part.unit)
             some = np.unique(np.linspace(0, part.frames - 2, min(part.frames - 1, 100)).astype(int))
             _, a = global_pose(part, some)
             _, b = global_pose(part, some + 1)
@@ -370,7 +373,8 @@ def _second_order(signal: np.ndarray, b: np.ndarray, a1: float, a2: float) -> np
 def low_pass(clip: Clip, cutoff: float) -> Clip:
     """The clip with positions and rotations low-passed at ``cutoff`` [Hz]; see ``butterworth``. 6 to 10 Hz are usual.
 
-    Foot strikes and blows are softened, because they contain the frequencies above it.
+    Foot strikes and blows are softened, because they contain the frequencies above it. What is left of a tremble is slower
+    but no smaller at the feet, so the clip remembers that it trembled.
     """
     turned = butterworth(rotations.continuous_quaternions(clip.rotations), clip.fps, cutoff)
     turned /= np.maximum(np.linalg.norm(turned, axis=-1, keepdims=True), 1e-12)
@@ -379,6 +383,7 @@ def low_pass(clip: Clip, cutoff: float) -> Clip:
         rotations=turned,
         root_pos=butterworth(clip.root_pos, clip.fps, cutoff),
         translations={i: butterworth(moved, clip.fps, cutoff) for i, moved in clip.translations.items()},
+        tremble=clip_tremble(clip),
     )
 
 

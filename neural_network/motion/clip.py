@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..core import contacts, tree
 from ..core import forward_kinematics as fk
-from ..core import tree
 from ..core.messages import short
 from ..core.rotations import matrix_from_quaternion
 
@@ -29,6 +29,19 @@ DOUBTFUL_AXIS = "which axis points up is not clear"
 _SAMPLES = 48  # frames used to find the up axis and the height
 _AT_ONCE = 1 << 10  # joints times frames posed at once
 _CLEAR = 1.25  # ratio of the summed bone extents along two axes above which the larger one is clearly up
+_SIDE_BRANCH = 0.3  # a branch beside a body, such as a control or a prop, is shorter than this share of it
+_STALE = 1.0  # [body heights] along the ground from the root: an OFFSET of the hips beyond it belongs to no rest pose
+
+UP_AXES = ("Y", "Z", "-Y", "-Z", "X", "-X")
+"""The axes of a file that may point up."""
+_TO_Z_UP = {
+    "X": ((0, 0, -1), (0, 1, 0), (1, 0, 0)),
+    "Y": ((1, 0, 0), (0, 0, -1), (0, 1, 0)),
+    "Z": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "-X": ((0, 0, 1), (0, 1, 0), (-1, 0, 0)),
+    "-Y": ((1, 0, 0), (0, 0, 1), (0, -1, 0)),
+    "-Z": ((1, 0, 0), (0, -1, 0), (0, 0, -1)),
+}
 
 
 @dataclass(frozen=True)
@@ -57,7 +70,7 @@ class Clip:
     fps: float
     """Frames a second."""
     up_axis: str = "Y"
-    """'Y' or 'Z': the file axis that points up, found or given."""
+    """The file axis that points up, one of ``UP_AXES``, found or given."""
     unit: float = 1.0
     """Metres in one file unit, found or given."""
     translations: dict[int, np.ndarray] = field(default_factory=dict)
@@ -66,6 +79,8 @@ class Clip:
     """One sentence each, with the file, line and joint concerned."""
     repaired: tuple[int, ...] = ()
     """Frames (from 0) whose values were not finite and were filled in from their neighbours."""
+    tremble: float | None = None
+    """[deg] how much the joints trembled before the clip was filtered, 0 for sound motion; None if that was not measured."""
 
     @property
     def frames(self) -> int:
@@ -73,10 +88,36 @@ class Clip:
         return len(self.rotations)
 
 
+def checked_up_axis(up_axis: str | None) -> str | None:
+    """``up_axis`` in capitals, None for none; ValueError unless it is one of ``UP_AXES``."""
+    up = up_axis.upper() if up_axis else None
+    if up is not None and up not in UP_AXES:
+        raise ValueError(f"up axis: expected {', '.join(UP_AXES[:-1])} or {UP_AXES[-1]}, got {up_axis!r}")
+    return up
+
+
+def to_z_up(up_axis: str) -> np.ndarray:
+    """(3, 3) rotation from file axes to armature axes (Z up) for a file in which ``up_axis`` points up."""
+    return np.array(_TO_Z_UP[up_axis.upper()], float)
+
+
+def level_axis(up_axis: str) -> int:
+    """Index of the file axis along which heights are measured: 1 for Y and -Y, 2 for Z and -Z."""
+    return "XYZ".index(up_axis[-1].upper())
+
+
 def global_pose(clip: Clip, frames: slice | np.ndarray = slice(None)) -> tuple[np.ndarray, np.ndarray]:
     """Global rotations (F, J, 3, 3) and joint positions (F, J, 3) [file units, file axes] of the chosen frames."""
     local = matrix_from_quaternion(clip.rotations[frames])
     return fk.walk(clip.parents, local, moving_offsets(clip, frames), clip.root_pos[frames])
+
+
+def clip_tremble(clip: Clip) -> float:
+    """How much the joints tremble [deg], or did before a filter; 0 for sound motion. See :func:`.contacts.tremble`."""
+    if clip.tremble is not None:
+        return clip.tremble
+    degrees = contacts.tremble(clip.rotations)
+    return degrees if contacts.trembles(degrees, clip.fps) else 0.0
 
 
 def moving_offsets(clip: Clip, frames: slice | np.ndarray = slice(None)) -> np.ndarray:
@@ -154,24 +195,113 @@ def without_rigid(
     return kept, np.where(above[kept] < 0, -1, place[above[kept]]), moved[kept], ends
 
 
+def body_top(clip: Clip) -> int:
+    """The joint that carries the figure through the world: the first root, or a joint below it that moves instead of it.
+
+    Some programs write still joints ("Reference", "Armature") above the hips; what stands beside the hips there (controls,
+    props) is much smaller than the body.
+    """
+    best, at = 0, 0
+    if not clip.frames or not clip.translations:
+        return best
+    farthest = float(np.ptp(clip.root_pos, axis=0).max())
+    reach = _reach(clip)
+    while len(children := np.flatnonzero(clip.parents == at)):
+        at = int(children[np.argmax(reach[children])])
+        beside = reach[children[children != at]]
+        if beside.max(initial=0.0) > _SIDE_BRANCH * reach[at] or not reach[at] > 0:
+            break
+        if at in clip.translations and (moved := float(np.ptp(clip.translations[at], axis=0).max())) >= farthest:
+            best, farthest = at, moved
+    return best
+
+
+def _reach(clip: Clip) -> np.ndarray:
+    """Length (J) of the longest chain of bones below each joint, its own bone not counted."""
+    lengths = np.linalg.norm(clip.offsets, axis=-1)
+    reach = np.zeros(len(lengths))
+    for i in range(len(lengths) - 1, 0, -1):
+        if clip.parents[i] >= 0:
+            reach[clip.parents[i]] = max(reach[clip.parents[i]], reach[i] + lengths[i])
+    return reach
+
+
+def joint_motion(clip: Clip, joint: int) -> tuple[np.ndarray, np.ndarray]:
+    """Global rotations (F, 3, 3) and positions (F, 3) of one joint [file units, file axes]."""
+    chain = tree.chain(clip.parents, joint)[::-1]
+    root = chain[0]
+    if len(chain) == 1 and root == 0:
+        return matrix_from_quaternion(clip.rotations[:, 0]), clip.root_pos
+    at_rest = np.broadcast_to(clip.offsets[root], (clip.frames, 3))
+    upper = replace(
+        clip,
+        names=tuple(clip.names[i] for i in chain),
+        parents=np.arange(len(chain)) - 1,
+        offsets=clip.offsets[chain],
+        rotations=clip.rotations[:, chain],
+        root_pos=clip.root_pos if root == 0 else clip.translations.get(root, at_rest),
+        translations={k: clip.translations[i] for k, i in enumerate(chain) if k and i in clip.translations},
+    )
+    rotations, positions = global_pose(upper)
+    return rotations[:, -1], positions[:, -1]
+
+
+def without_stale_offset(clip: Clip) -> tuple[Clip, str]:
+    """The clip with the OFFSET of its moving joint above the origin, and a sentence; unchanged and "" where it is sound.
+
+    Some programs write into the OFFSET of hips below a still root where the actor stood in some other take. It is no bone,
+    no rest pose, and would make the body hang far beside its own armature.
+    """
+    top = body_top(clip)
+    if top == 0:
+        return clip, ""
+    height, up = body_height(clip), level_axis(clip.up_axis)
+    sideways = np.delete(clip.offsets[top], up)
+    if not height > 0 or np.linalg.norm(sideways) <= _STALE * height:
+        return clip, ""
+    offsets = np.array(clip.offsets, dtype=np.float64)
+    offsets[top] = 0.0
+    offsets[top, up] = clip.offsets[top, up]
+    if abs(offsets[top, up]) > 2 * height:
+        offsets[top, up] = np.median(clip.translations[top][:, up])
+    words = (
+        f"its OFFSET lies {np.linalg.norm(sideways) / height:.1f} body heights beside the root, where no rest pose is"
+    )
+    return replace(clip, offsets=offsets), f"{words}; it was moved above the root"
+
+
 def body_joints(clip: Clip) -> np.ndarray:
     """Mask (J) of joints that belong to the body: without leaves directly below the root or farther away than any limb is long.
 
-    Such leaves are helpers (rig controls, props, damaged offsets) and would spoil the guesses of size.
+    Such leaves are helpers (rig controls, props, damaged offsets) and would spoil the guesses of size. So would joints
+    above or beside the one that carries the figure (:func:`body_top`).
     """
     lengths = np.linalg.norm(clip.offsets, axis=-1)
+    top = body_top(clip)
+    below = _from(clip, top)
+    top_bone = clip.parents < 0 if top == 0 else np.arange(len(below)) == top
     has_child = np.zeros(len(clip.parents), bool)
     has_child[clip.parents[clip.parents >= 0]] = True
-    inner = (clip.parents >= 0) & has_child
+    inner = below & ~top_bone & has_child
     if not inner.any():
-        return np.ones(len(clip.parents), bool)
-    far = (lengths > 1.8 * max(lengths[inner].max(), 1e-9)) | (clip.parents == 0)
-    return has_child | ~far | (clip.parents < 0)
+        return below
+    far = (lengths > 1.8 * max(lengths[inner].max(), 1e-9)) | (clip.parents == top)
+    return below & (has_child | ~far | top_bone)
+
+
+def _from(clip: Clip, top: int) -> np.ndarray:
+    """Mask (J) of a joint and all below it; of all joints, also of other roots, for the first one."""
+    below = np.full(len(clip.parents), top == 0)
+    below[top] = True
+    for i, parent in enumerate(clip.parents):
+        below[i] |= parent >= 0 and below[parent]
+    return below
 
 
 def helper_notes(clip: Clip) -> list[tuple[str, str]]:
     """A sentence and the joint it is about, for each leaf too far away to be a limb."""
-    far = np.flatnonzero(~body_joints(clip) & (clip.parents != 0))
+    top = body_top(clip)
+    far = np.flatnonzero(~body_joints(clip) & (clip.parents != top) & _from(clip, top))
     lengths = np.linalg.norm(clip.offsets, axis=-1)
     notes = []
     for i in far[:3]:
@@ -207,13 +337,14 @@ def _placed(clip: Clip, frames: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def guess_up_axis(clip: Clip) -> tuple[str, str]:
-    """The file axis that points up, 'Y' or 'Z', and a sentence if that is doubtful (else an empty one).
+    """The file axis that points up or down, 'Y' or 'Z', and a sentence if that is doubtful (else an empty one).
 
     The bones of a standing figure extend most along the vertical, because of legs and trunk. Both the frames and the rest
     pose are examined. If they disagree (a lying figure, a rest pose in other axes) or neither is clear, the axis is the one
     along which the lowest joint stays closest to one level near zero: the floor.
     """
     mask = body_joints(clip) & (clip.parents >= 0)
+    mask[body_top(clip)] = False
     if not mask.any():
         return "Y", "a single joint does not tell which axis points up; Y was assumed"
     clear = np.log(_CLEAR)
@@ -234,6 +365,10 @@ def guess_up_axis(clip: Clip) -> tuple[str, str]:
         return "Y" if posed > 0 else "Z", ""
     if abs(rest) > clear > abs(posed):
         return "Y" if rest > 0 else "Z", ""
+    stature = _lean(np.ptp(rest_positions(clip)[mask], axis=0))
+    if len(frames) == 1 and abs(stature) > clear:  # one pose shows no floor
+        chosen = "Y" if stature > 0 else "Z"
+        return chosen, doubt.format(chosen)
     lowest = np.concatenate(lows)
     level = np.ptp(lowest, axis=0) + np.abs(np.median(lowest, axis=0))
     chosen = "Y" if level[1] <= level[2] else "Z"
@@ -251,14 +386,17 @@ def body_height(clip: Clip) -> float:
     It is that of the rest pose if it stands, else of the tallest frames, and at least 0.8 of the longest chain of bones,
     in case the figure only lies. 0 for a single joint without a tip.
     """
-    axis = 1 if clip.up_axis == "Y" else 2
+    axis = level_axis(clip.up_axis)
     mask = body_joints(clip)
     rest = rest_positions(clip)
     ends = [rest[i] + tip for i, tip in clip.tips.items() if mask[i] and np.abs(tip).max() <= np.abs(rest).max()]
     span = np.ptp(np.concatenate([rest[mask], np.array(ends).reshape(-1, 3)]), axis=0)
-    if span[axis] > _CLEAR * span[3 - axis] and span[axis] > 0.7 * span[0]:
+    ahead, across = (3 - axis, 0) if axis else (2, 1)
+    if span[axis] > _CLEAR * span[ahead] and span[axis] > 0.7 * span[across]:
         return float(span[axis])
-    chain = tree.sums(clip.parents, np.linalg.norm(clip.offsets, axis=-1) * (clip.parents >= 0) * mask)
+    bones = np.linalg.norm(clip.offsets, axis=-1) * (clip.parents >= 0) * mask
+    bones[body_top(clip)] = 0.0
+    chain = tree.sums(clip.parents, bones)
     height = max(float(span[axis]), 0.8 * float(chain.max()))
     frames = _sampled(clip)
     if len(frames):

@@ -10,7 +10,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..core.contacts import GROUND, central_speed, ground_height, grounded, runs, without_short_runs
+from ..core.contacts import (
+    GROUND,
+    averaged,
+    central_speed,
+    ground_height,
+    grounded,
+    runs,
+    steadied,
+    without_short_runs,
+)
 from .limb_solving import solve_limb
 from .rig_body import UP, RigBody, RigMotion, descendants, leg_length, posed_heads
 
@@ -23,14 +32,14 @@ def planted_frames(body: RigBody, motion: RigMotion) -> dict[str, np.ndarray]:
     if len(motion.turned) < 2 or "LeftFoot" not in body.bones or "RightFoot" not in body.bones:
         return {}
     scale = leg_length(body) / GROUND.reference_leg
-    lowest = ground_height(np.minimum(*(motion.heads[:, body.bones[s + "Foot"], 2] for s in ("Left", "Right"))))
+    heights = [_steady_height(motion, body.bones[side + "Foot"]) for side in ("Left", "Right")]
+    lowest = ground_height(np.minimum(*heights))
     out = {}
-    for side in ("Left", "Right"):
-        ankle = motion.heads[:, body.bones[side + "Foot"]]
-        toe = motion.heads[:, body.bones.get(side + "ToeBase", body.bones[side + "Foot"])]
-        planted = ankle[:, 2] < lowest + GROUND.near * scale
-        for point in (ankle, toe):
-            planted &= central_speed(point, motion.fps) < 0.5 * GROUND.slow * scale
+    for side, height in zip(("Left", "Right"), heights, strict=True):
+        planted = height < lowest + GROUND.near * scale
+        for part in ("Foot", "ToeBase"):
+            point = body.bones.get(side + part, body.bones[side + "Foot"])
+            planted &= _steady_speed(motion, point) < 0.5 * GROUND.slow * scale
         out[side + "Foot"] = out[side + "ToeBase"] = planted
     return out
 
@@ -69,12 +78,12 @@ def place(
         leg = motion.heads[:, ankle] - motion.heads[:, thigh]
         ankles[side] = heads[:, target.bones[side + "Thigh"]] + scale * leg
     low = np.minimum(*(_sole_height(target, turned, side, ankles[side], soles) for side in ("Left", "Right")))
-    floor = ground_height(low)
+    floor = ground_height(averaged(low, motion.fps, motion.tremble) if motion.tremble else low)
     heads = heads - floor * UP
     for side in ("Left", "Right"):
         ankle_target = ankles[side] - floor * UP
         stands = standing_frames(source, motion, side)
-        ankle_target = ankle_target + _pin_corrections(target, turned, side, ankle_target, soles, stands, motion.fps)
+        ankle_target = ankle_target + _pin_corrections(target, turned, side, ankle_target, soles, stands, motion)
         ankle_target[:, 2] += np.maximum(0, -_sole_height(target, turned, side, ankle_target, soles))
         hinge = since_t[side + "Thigh"] @ np.array([1.0, 0, 0])
         bones = [target.bones[side + p] for p in ("Thigh", "Shin", "Foot")]
@@ -135,12 +144,26 @@ def standing_frames(body: RigBody, motion: RigMotion, side: str) -> np.ndarray:
     """Frames (F) bool in which a foot of the source stands: low, and its toe slow. Gaps of a few frames are closed."""
     low = []
     for s in ("Left", "Right"):
-        points = [motion.heads[:, body.bones[s + p], 2] for p in ("Foot", "ToeBase") if s + p in body.bones]
+        points = [_steady_height(motion, body.bones[s + p]) for p in ("Foot", "ToeBase") if s + p in body.bones]
         low.append(np.min([p - ground_height(p) for p in points], axis=0))
     height = low[0 if side == "Left" else 1] - ground_height(np.minimum(*low))
-    toe = motion.heads[:, body.bones.get(side + "ToeBase", body.bones[side + "Foot"])]
-    stands = grounded(height, central_speed(toe, motion.fps), leg_length(body))
+    toe = body.bones.get(side + "ToeBase", body.bones[side + "Foot"])
+    stands = grounded(height, _steady_speed(motion, toe), leg_length(body))
     return without_short_runs(stands, max(1, round(0.05 * motion.fps)))
+
+
+def _steady_height(motion: RigMotion, bone: int) -> np.ndarray:
+    """Heights (F) [m] of a bone's head, smoothed where the motion trembles."""
+    height = motion.heads[:, bone, 2]
+    return averaged(height, motion.fps, motion.tremble) if motion.tremble else height
+
+
+def _steady_speed(motion: RigMotion, bone: int) -> np.ndarray:
+    """Speeds (F) [m/s] of a bone's head, of its smoothed way where the motion trembles."""
+    head = motion.heads[:, bone]
+    if motion.tremble:
+        return steadied(head, head[:, 2], motion.fps, motion.tremble)[0]
+    return central_speed(head, motion.fps)
 
 
 def _pin_corrections(
@@ -150,9 +173,12 @@ def _pin_corrections(
     ankle: np.ndarray,
     soles: Mapping[str, float],
     stands: np.ndarray,
-    fps: float,
+    motion: RigMotion,
 ) -> np.ndarray:
-    """Corrections (F, 3) [m] of the ankle that hold a standing foot in place, fading out before and after contacts."""
+    """Corrections (F, 3) [m] of the ankle that hold a standing foot in place, fading out before and after contacts.
+
+    A foot that really slides keeps part of its slide, but none of a tremble.
+    """
     toe = _toe_positions(body, turned, side, ankle)
     point = ankle if toe is None else toe
     height = _sole_height(body, turned, side, ankle, soles)
@@ -162,9 +188,10 @@ def _pin_corrections(
     for first, last in runs(stands):
         path = point[first:last, :2]
         middle = np.median(path, axis=0)
-        slide = np.linalg.norm(path - middle, axis=1).max()
+        way = averaged(path, motion.fps, motion.tremble) if motion.tremble else path
+        slide = np.linalg.norm(way - middle, axis=1).max()
         keep = 0.0 if slide <= limit else 1 - limit / slide
-        out[first:last, :2] = (middle - path) * (1 - keep)
+        out[first:last, :2] = (middle - path) * (1 - keep) if way is path else middle - path + keep * (way - middle)
         out[first:last, 2] = -height[first:last]
         pinned[first:last] = True
     if not pinned.any():
@@ -174,7 +201,7 @@ def _pin_corrections(
     after = np.clip(np.searchsorted(pins, frames), 0, len(pins) - 1)
     before = np.clip(after - 1, 0, len(pins) - 1)
     for nearest in (before, after):
-        distance = np.abs(pins[nearest] - frames) / (BLEND_SECONDS * fps)
+        distance = np.abs(pins[nearest] - frames) / (BLEND_SECONDS * motion.fps)
         share = np.where(pinned, 0, np.clip(1 - distance, 0, 1))
         share = share * share * (3 - 2 * share)
         out += np.where(pinned[:, None], 0, share[:, None] * out[pins[nearest]])

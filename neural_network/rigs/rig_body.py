@@ -17,7 +17,7 @@ from ..core import forward_kinematics as fk
 from ..core import tree
 from ..core.rotations import matrix_from_quaternion
 from ..core.skeleton import Skeleton
-from ..motion.clip import Clip, moving_offsets
+from ..motion.clip import Clip, clip_tremble, moving_offsets, to_z_up
 from .bone_tree import ancestors
 from .roles import Roles, find_roles
 
@@ -48,6 +48,8 @@ class RigMotion:
     heads: np.ndarray
     """(F, J, 3) heads."""
     fps: float
+    tremble: float = 0.0
+    """[deg] how much the joints tremble, if that is so much that contacts are sought in smoothed motion; else 0."""
 
 
 # ---------------------------------------------------------------- from clips
@@ -61,7 +63,7 @@ def clip_roles(clip: Clip) -> Roles:
 
 def clip_evidence(clip: Clip) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, dict[str, Any]]:
     """The arguments of ``find_roles`` for a clip: names, parents, rest heads (J, 3) [m, Z up] and the keyword arguments."""
-    axes = _armature_axes(clip)
+    axes = to_z_up(clip.up_axis)
     heads = tree.sums(clip.parents, clip.offsets * clip.unit @ axes.T)
     own_tips = {j: np.asarray(tip) * clip.unit @ axes.T for j, tip in clip.tips.items()}
     evidence: dict[str, Any] = {"tips": {j: heads[j] + tip for j, tip in own_tips.items()}}
@@ -77,7 +79,7 @@ def clip_evidence(clip: Clip) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, 
 
 def clip_motion(clip: Clip, roles: Roles) -> tuple[RigBody, RigMotion]:
     """The clip's skeleton and world motion [m, Z up]; a clip without frames gives empty arrays."""
-    axes = _armature_axes(clip)
+    axes = to_z_up(clip.up_axis)
     heads = tree.sums(clip.parents, clip.offsets * clip.unit @ axes.T)
     bones = {role: j for role, j in roles.bones.items() if j is not None}
     for side in ("Left", "Right"):
@@ -86,14 +88,7 @@ def clip_motion(clip: Clip, roles: Roles) -> tuple[RigBody, RigMotion]:
     tips = {j: heads[j] + tip * clip.unit @ axes.T for j, tip in clip.tips.items()}
     body = RigBody(clip.parents, heads, _tails(clip.parents, heads, tips, bones), bones)
     turned, positions = _world_motion(clip, axes, np.arange(clip.frames))
-    return body, RigMotion(turned, positions, clip.fps)
-
-
-def _armature_axes(clip: Clip) -> np.ndarray:
-    """Matrix (3, 3) from file axes to armature axes (Z up)."""
-    if clip.up_axis.upper() == "Z":
-        return np.eye(3)
-    return np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])
+    return body, RigMotion(turned, positions, clip.fps, clip_tremble(clip))
 
 
 def _world_motion(clip: Clip, axes: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

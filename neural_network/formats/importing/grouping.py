@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .own_rig import to_z_up
+from ...motion.clip import to_z_up
 from .parts import StoredClip
 
 SAME_SHAPE = 0.002  # of the skeleton's size: joints of one skeleton differ by less than this between files

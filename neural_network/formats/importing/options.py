@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...motion.clip import Clip
+from ...motion.clip import Clip, checked_up_axis
 from ...rigs.roles import Roles, named_roles
 
 RIGS = ("own", "reference")
@@ -27,7 +27,7 @@ class ImportOptions:
     source_fps: float | None = None
     """Frames per second to use instead of the rate in the files."""
     up_axis: str | None = None
-    """'Y' or 'Z'; None detects it."""
+    """One of ``motion.clip.UP_AXES``; None detects it."""
     unit: float | None = None
     """Length of one file unit [m]; None detects it."""
     low_pass: float | None = None
@@ -55,8 +55,7 @@ def check(options: ImportOptions) -> None:
         raise ValueError(f"fps: expected at most {MAX_FPS} frames per second, got {options.fps:g}")
     if options.skip < 0:
         raise ValueError(f"skip: expected 0 or more frames, got {options.skip}")
-    if options.up_axis is not None and options.up_axis.upper() not in ("Y", "Z"):
-        raise ValueError(f"up axis: expected Y or Z, got {options.up_axis!r}")
+    checked_up_axis(options.up_axis)
     if options.low_pass is not None and not 0 < options.low_pass < 1000:
         raise ValueError(f"low-pass: expected a cut-off in Hz, got {options.low_pass}")
 

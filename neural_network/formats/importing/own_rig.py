@@ -13,7 +13,7 @@ from ...core import tree
 from ...core.rotations import axis_angle_from_quaternion, quaternion_from_matrix
 from ...core.skeleton import Skeleton
 from ...motion import pose_set
-from ...motion.clip import Clip, body_joints, global_pose, rest_positions
+from ...motion.clip import Clip, body_joints, body_top, joint_motion, rest_positions, to_z_up
 from ...motion.pose_set import PoseSet
 from ...rigs import rig_body
 from ...rigs.roles import Roles
@@ -67,11 +67,6 @@ def own_skeleton(own: OwnPoses, up_axis: str, unit: float) -> Skeleton:
     return skeletons.make(own.names, own.parents, rest, own.effectors, own.feet)
 
 
-def to_z_up(up_axis: str) -> np.ndarray:
-    """(3, 3) matrix from file axes to armature axes: 90 degrees about X for Y up."""
-    return np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]]) if up_axis == "Y" else np.eye(3)
-
-
 def on_skeleton(own: OwnPoses, rig: Skeleton, up_axis: str, unit: float, name: str, fps: float) -> PoseSet:
     """The poses of ``own`` as one clip called ``name`` on ``rig``, its skeleton in armature space."""
     z_up = to_z_up(up_axis)
@@ -89,7 +84,7 @@ def own_poses(clip: Clip, roles: Roles | None = None) -> OwnPoses:
     """
     roles = rig_body.clip_roles(clip) if roles is None else roles
     hips = roles.bones.get("Hips")
-    top = hips if hips is not None else _moving_root(clip)
+    top = hips if hips is not None else body_top(clip)
     keep = np.zeros(len(clip.parents), bool)
     for i, parent in enumerate(clip.parents):
         keep[i] = i == top or (parent >= 0 and keep[parent])
@@ -100,8 +95,8 @@ def own_poses(clip: Clip, roles: Roles | None = None) -> OwnPoses:
     quaternions = clip.rotations[:, index]
     root_pos = clip.root_pos
     if top != 0:
-        rotation, root_pos = _world_motion(clip, top)
-        quaternions = np.concatenate([rotation[:, None], quaternions[:, 1:]], axis=1)
+        rotation, root_pos = joint_motion(clip, top)
+        quaternions = np.concatenate([quaternion_from_matrix(rotation)[:, None], quaternions[:, 1:]], axis=1)
     tips = {int(place[i]): tip for i, tip in clip.tips.items() if keep[i]}
     heads = np.array(offsets[index])
     heads[0] = rest_positions(clip)[top]
@@ -144,34 +139,6 @@ def _notes(clip: Clip, top: int, keep: np.ndarray, offsets: np.ndarray, moving: 
             f"({clip.names[moving[0]]!r} first); this was ignored"
         )
     return tuple(notes)
-
-
-def _moving_root(clip: Clip) -> int:
-    """The first root; if its only child has a moving position, that child, and so on down."""
-    top = 0
-    while True:
-        children = np.flatnonzero(clip.parents == top)
-        if len(children) != 1 or int(children[0]) not in clip.translations:
-            return top
-        top = int(children[0])
-
-
-def _world_motion(clip: Clip, joint: int) -> tuple[np.ndarray, np.ndarray]:
-    """World rotations (F, 4) and positions (F, 3) of a joint, in file axes and file units."""
-    chain = tree.chain(clip.parents, joint)[::-1]
-    root = chain[0]
-    at_rest = np.broadcast_to(clip.offsets[root], (clip.frames, 3))
-    upper = replace(
-        clip,
-        names=tuple(clip.names[i] for i in chain),
-        parents=np.arange(len(chain)) - 1,
-        offsets=clip.offsets[chain],
-        rotations=clip.rotations[:, chain],
-        root_pos=clip.root_pos if root == 0 else clip.translations.get(root, at_rest),
-        translations={k: clip.translations[i] for k, i in enumerate(chain) if k and i in clip.translations},
-    )
-    rotations, positions = global_pose(upper)
-    return quaternion_from_matrix(rotations[:, -1]), positions[:, -1]
 
 
 def _rig_offsets(clip: Clip) -> tuple[np.ndarray, list[int]]:
