@@ -85,6 +85,47 @@ def new_curve(action: Any, slot: Any, path: str, index: int, group: str) -> bpy.
     return curve
 
 
+def groups(action: Any, slot: Any) -> list[Any]:
+    """The channel groups of a slot; before Blender 4.4 those of the action."""
+    if not SLOTTED:
+        return list(action.groups)
+    bags = [strip.channelbag(slot) for layer in action.layers for strip in layer.strips] if slot is not None else []
+    return [group for bag in bags if bag is not None for group in bag.groups]
+
+
+def remove_curve(action: Any, slot: Any, curve: Any) -> None:
+    """Remove an F-Curve of :func:`curves`."""
+    if not SLOTTED:
+        action.fcurves.remove(curve)
+        return
+    for layer in action.layers:
+        for strip in layer.strips:
+            bag = strip.channelbag(slot)
+            if bag is not None and any(found == curve for found in bag.fcurves):
+                bag.fcurves.remove(curve)
+                return
+
+
+def remove_groups(action: Any, slot: Any, keep: set[str]) -> None:
+    """Remove the empty channel groups of a slot whose names are not in ``keep``."""
+    for group in groups(action, slot):
+        if group.name not in keep and not len(group.channels):
+            if not SLOTTED:
+                action.groups.remove(group)
+                continue
+            for layer in action.layers:
+                for strip in layer.strips:
+                    bag = strip.channelbag(slot)
+                    if bag is not None and any(found == group for found in bag.groups):
+                        bag.groups.remove(group)
+
+
+def keep(action: Any) -> None:
+    """Give an action of this file a fake user where it has no user any more, so that saving does not lose it."""
+    if action is not None and action.library is None and not action.users:
+        action.use_fake_user = True
+
+
 def assign(data: bpy.types.AnimData, action: bpy.types.Action | None, slot: Any) -> None:
     """Assign an action and its slot: without a slot, an action made for another object would animate nothing."""
     data.action = action

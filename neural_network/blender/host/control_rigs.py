@@ -85,9 +85,15 @@ def written(rig: Rig) -> list[int]:
 
 
 def with_location(rig: Rig) -> list[int]:
-    """Those among them whose location is written too."""
-    bones = written(rig) if isinstance(rig, ControlRig) else rig.index.tolist()[:1]
-    return [b for b in bones if not rig.connected[b]]
+    """The bones whose location is written too."""
+    return located(rig, written(rig))
+
+
+def located(rig: Rig, bones: list[int]) -> list[int]:
+    """The bones whose location is written when ``bones``, some of those that a pose is written to, are posed."""
+    if isinstance(rig, ControlRig):
+        return [b for b in bones if not rig.connected[b]]
+    return [rig.carrier] if int(rig.index[0]) in bones else []
 
 
 # ---- recognising

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +15,11 @@ from ...core import rotations
 from ..host import actions, control_rigs, keyframes, rig_checks, runtime
 from ..host.control_rigs import ControlRig
 from ..host.jobs import Progress
-from . import keying, live_ik, planted_feet
+from . import keying, live_ik, planted_feet, solving
 from .planted_feet import Skate
-from .state import LiveCharacter, settings_of, unsolvable
+from .state import LiveCharacter, local, paused, settings_of, unsolvable
+
+PLAYED = (1e-3, 0.02)  # [m] and [rad, nearly]: keys that show bones farther than this from the solved pose are taken back
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class _Take:
     """(F, N, 4) rotations of all bones."""
     locations: np.ndarray
     """(F, N, 3) locations of all bones."""
+    posed: np.ndarray
+    """(F, J, 4, 4) pose matrices [object space] of the controlled bones, as Blender shows them."""
     feet_before: np.ndarray
     """(F, feet, 2, 3) ankles and toes [m, core axes] without Live IK."""
     feet_after: np.ndarray
@@ -46,7 +50,8 @@ def bake(
 ) -> Generator[Progress, None, Skate]:
     """Solve the frames of a range and write them as keys; yields Progress and returns how far planted feet slide.
 
-    Nothing is written before all frames are solved. Frame and pose are restored if the generator is closed before.
+    Whether keys can be written is checked first; nothing is written before all frames are solved; and what was written is
+    played and compared with what was solved. Frame, pose and action are restored if it differs or the generator is closed.
 
     Args:
         context: Blender's context.
@@ -58,7 +63,8 @@ def bake(
             assigned; NLA to a new action on a track above all others.
         hold_feet: keep planted feet from sliding if their targets are on; frames are then solved twice.
 
-    Raises ValueError for an empty range, a step below 1, and a character or frame that cannot be solved.
+    Raises ValueError for an empty range, a step below 1, a character or frame that cannot be solved, an action whose keys would
+    not be saved or not play, and keys that do not show the solved poses.
     """
     if last < first:
         raise ValueError(f"range: the last frame, {last}, is before the first, {first}")
@@ -71,7 +77,8 @@ def bake(
     if live.suspended:
         raise ValueError(live.suspended)
     frames = list(range(first, last + 1, step))
-    total = (1 + hold_feet) * len(frames) + 1
+    _check(ob, live, into)
+    total = (2 + hold_feet) * len(frames)
     scene: Any = context.scene
     seconds = step * scene.render.fps_base / scene.render.fps
     count, bones, feet = len(frames), len(live.rig.bones), len(live.rig.skeleton.feet)
@@ -79,6 +86,7 @@ def bake(
         frames,
         np.empty((count, bones, 4)),
         np.empty((count, bones, 3), np.float32),
+        np.empty((count, len(live.rig.index), 4, 4), np.float32),
         np.empty((count, feet, 2, 3)),
         np.empty((count, feet, 2, 3)),
     )
@@ -94,8 +102,7 @@ def bake(
                 live.shift = _effector_shift(live, shifts[i])
                 _solve(scene, ob, live, take, i)
                 yield Progress(count + i + 1, total, f"frame {frames[i]}, planted feet")
-    _write(ob, live, take, into)
-    yield Progress(total, total, "keys written")
+    yield from _write(scene, ob, live, take, into, total)
     return planted_feet.skate(is_planted, take.feet_before, take.feet_after)
 
 
@@ -107,30 +114,49 @@ def _solve(scene: Any, ob: Any, live: LiveCharacter, take: _Take, i: int) -> Non
     channels = runtime.snapshot(ob)
     take.quaternions[i] = rig_checks.own_quaternions(live.rig, channels, list(range(len(live.rig.bones))))
     take.locations[i] = channels["location"].reshape(-1, 3)
+    take.posed[i] = _posed(ob, live)
     take.feet_before[i] = planted_feet.positions(live, ob, live.base)
     take.feet_after[i] = planted_feet.positions(live, ob, channels)
+
+
+def _posed(ob: Any, live: LiveCharacter) -> np.ndarray:
+    """(J, 4, 4) pose matrices [object space] of the controlled bones as Blender shows them now."""
+    buffer = np.empty(len(live.rig.bones) * 16, np.float32)
+    ob.pose.bones.foreach_get("matrix", buffer)
+    return buffer.reshape(-1, 4, 4)[live.rig.index].transpose(0, 2, 1)  # Blender stores matrices by columns
 
 
 @contextmanager
 def _restored(scene: Any, ob: Any, live: LiveCharacter) -> Iterator[None]:
     """Restore the frame afterwards. Meanwhile meshes are not deformed: that takes most of a frame's time."""
     frame, subframe = scene.frame_current, scene.frame_subframe
+    try:
+        with _undeformed(scene, ob):
+            yield
+    finally:
+        live.shift = None
+        scene.frame_set(frame, subframe=subframe)
+
+
+@contextmanager
+def _undeformed(scene: Any, ob: Any) -> Iterator[None]:
+    """Meanwhile no mesh is deformed by ``ob``."""
     hidden = _hide_deformation(scene, ob)
     try:
         yield
     finally:
-        live.shift = None
         for name, modifier in hidden:
-            other: Any = bpy.data.objects.get(name)
+            other: Any = local(bpy.data.objects, name)
             if other is not None and modifier in other.modifiers:
                 other.modifiers[modifier].show_viewport = True
-        scene.frame_set(frame, subframe=subframe)
 
 
 def _hide_deformation(scene: Any, ob: bpy.types.Object) -> list[tuple[str, str]]:
     """Hide the armature modifiers of ``ob`` that are shown; returns them as (object, modifier)."""
     hidden = []
     for other in scene.objects:
+        if other.library is not None:
+            continue
         for modifier in other.modifiers:
             if modifier.type == "ARMATURE" and modifier.object == ob and modifier.show_viewport:
                 modifier.show_viewport = False
@@ -147,57 +173,181 @@ def _effector_shift(live: LiveCharacter, shifts: np.ndarray) -> np.ndarray:
     return out
 
 
-def _write(ob: Any, live: LiveCharacter, take: _Take, into: str) -> None:
-    """Write the keys and let them play."""
+# ---- keys
+
+
+def _channels(live: LiveCharacter) -> list[tuple[int, str]]:
+    """(bone, channel) that a bake keys: rotations, and locations of the bones that carry the body."""
+    rig = live.rig
+    rows = keying.bones_to_key(rig, keying.selection_mask(live))
+    out = [(bone, runtime.rotation_channel(rig.modes[bone])) for bone in rows]
+    return out + [(bone, "location") for bone in control_rigs.located(rig, rows)]
+
+
+def _switches(live: LiveCharacter) -> list[tuple[str, str]]:
+    switches = live.rig.switches if isinstance(live.rig, ControlRig) else ()
+    return [(name, f'["{control_rigs.SWITCH}"]') for name in switches]
+
+
+def _check(ob: Any, live: LiveCharacter, into: str) -> None:
+    """Raise ValueError if the keys of a bake would not play or not be saved."""
+    data = ob.animation_data
+    if data is not None and data.use_tweak_mode and into != "ACTION":
+        raise ValueError(
+            "an NLA strip is being tweaked: bake to the Current Action, or leave Tweak Mode first (Tab in the NLA editor)"
+        )
+    if into == "NLA" and data is not None and not data.use_nla and len(data.nla_tracks):
+        raise ValueError(f"the NLA of {ob.name} is switched off: switch it on in the NLA editor, or bake to an action")
+    action, slot = _assigned(data)
+    names = live.rig.bones
+    channels = [(names[bone], channel) for bone, channel in _channels(live)] + _switches(live)
+    reason = keyframes.refusal(data, action if into == "ACTION" else None, slot, channels)
+    if not reason and into == "NEW" and action is not None:
+        reason = keyframes.refusal(data, action, slot, channels) if action.library is None else ""
+        reason = "" if action.override_library is not None else reason
+    if reason:
+        raise ValueError(reason)
+
+
+def _assigned(data: Any) -> tuple[Any, Any]:
+    """The assigned action and its slot; (None, None) if nothing is animated by it."""
+    action = data.action if data is not None else None
+    slot = data.action_slot if actions.SLOTTED and action is not None else None
+    return (None, None) if action is None or (actions.SLOTTED and slot is None) else (action, slot)
+
+
+def _write(
+    scene: Any, ob: Any, live: LiveCharacter, take: _Take, into: str, total: int
+) -> Generator[Progress, None, None]:
+    """Write the keys, play them, and take them back if they do not show what was solved."""
+    _check(ob, live, into)
+    frame, held = (scene.frame_current, scene.frame_subframe), runtime.snapshot(ob)
+    kept = False
+    back: list[Callable[[], object]] = []
+    with paused(), _undeformed(scene, ob):
+        try:
+            _write_keys(ob, live, take, into, back)
+            worst, where = 0.0, 0
+            for i, number in enumerate(take.frames):
+                scene.frame_set(number)
+                off = _difference(live, _posed(ob, live), take.posed[i])
+                worst, where = max((worst, where), (off, number))
+                yield Progress(total - len(take.frames) + i + 1, total, f"checking frame {number}")
+            if worst > 1:
+                raise ValueError(
+                    f"nothing was baked: on frame {where} the keys would show a pose {worst * PLAYED[0] * 1000:.0f} mm from the"
+                    " solved one, because something else changes what they show (the time or repeats of an NLA strip, other"
+                    " tracks, drivers). Bake to an NLA Track"
+                )
+            kept = True
+        finally:
+            if not kept:
+                for step in reversed(back):
+                    step()
+            scene.frame_set(frame[0], subframe=frame[1])
+            if not kept:
+                runtime.restore(ob, held)
+        if not isinstance(live.rig, ControlRig):
+            solving.take_keyed(live, ob)
+
+
+def _difference(live: LiveCharacter, played: np.ndarray, solved: np.ndarray) -> float:
+    """How far two poses (J, 4, 4) [object space] are apart, in units of ``PLAYED``."""
+    heads = float(np.linalg.norm(played[:, :3, 3] - solved[:, :3, 3], axis=1).max()) * live.rig.unit
+    size = 1e-6 * float(np.abs(solved[:, :3, 3]).max()) * live.rig.unit
+    axes = [runtime.orthonormal(pose[:, :3, :3].astype(np.float64)) for pose in (played, solved)]
+    return max((heads - size) / PLAYED[0], float(np.abs(axes[0] - axes[1]).max()) / PLAYED[1])
+
+
+def _write_keys(ob: Any, live: LiveCharacter, take: _Take, into: str, back: list[Callable[[], object]]) -> None:
+    """Write the keys and let them play; appends to ``back`` what undoes it, step by step."""
     data = ob.animation_data or ob.animation_data_create()
-    old = data.action
-    action, slot = _action_for(ob, data, into)
-    located = control_rigs.with_location(live.rig)
-    channels = {}
-    for bone in keying.bones_to_key(live.rig, keying.selection_mask(live)):
+    old, old_slot = data.action, data.action_slot if actions.SLOTTED and data.action is not None else None
+    action, slot, is_new = _action_for(ob, data, into)
+    if is_new:
+        back.append(lambda: bpy.data.actions.remove(action))
+        if into != "NLA":
+            back.append(lambda: actions.assign(data, old, old_slot))
+            actions.assign(data, action, slot)
+            if old is not None:
+                had = old.use_fake_user
+                back.append(lambda: setattr(old, "use_fake_user", had))
+                actions.keep(old)
+    channels = _values(live, take)
+    if not is_new:
+        back.append(keyframes.Saved(action, slot, list(channels)).restore)
+    times = np.array(take.frames, np.float32)
+    if into != "NLA" and keyframes.is_layered(data):
+        times, channels = keyframes.layer_values(ob, take.frames, channels)
+    keyframes.write_bones(action, slot, times, channels)
+    if into == "NLA":
+        _push_to_nla(data, old, old_slot, action, slot, back)
+
+
+def _values(live: LiveCharacter, take: _Take) -> dict[tuple[str, str], np.ndarray]:
+    """What to key: (bone, channel) -> values (F, n)."""
+    out: dict[tuple[str, str], np.ndarray] = {}
+    for bone, channel in _channels(live):
         name, mode = live.rig.bones[bone], live.rig.modes[bone]
-        quaternions = rotations.continuous_quaternions(take.quaternions[:, bone])
-        channels[name, runtime.rotation_channel(mode)] = runtime.in_mode(quaternions, mode)
-        if bone in located:
-            channels[name, "location"] = take.locations[:, bone]
-    for name in live.rig.switches if isinstance(live.rig, ControlRig) else ():
-        channels[name, f'["{control_rigs.SWITCH}"]'] = np.ones((len(take.frames), 1))
-    keyframes.write_bones(action, slot, np.array(take.frames, np.float32), channels)
-    if into == "NLA":
-        _push_to_nla(data, old, action, slot)
-    else:
-        actions.assign(data, action, slot)
+        if channel == "location":
+            out[name, channel] = take.locations[:, bone]
+        else:
+            quaternions = rotations.continuous_quaternions(take.quaternions[:, bone])
+            out[name, channel] = runtime.in_mode(quaternions, mode)
+    for name, channel in _switches(live):
+        out[name, channel] = np.ones((len(take.frames), 1))
+    return out
 
 
-def _action_for(ob: Any, data: Any, into: str) -> tuple[Any, Any]:
-    """The action to write to, and its slot; see :func:`bake`."""
-    old = data.action
-    slot = data.action_slot if actions.SLOTTED and old is not None else None
+def _action_for(ob: Any, data: Any, into: str) -> tuple[Any, Any, bool]:
+    """The action to write to, its slot, and whether it was just made; see :func:`bake`."""
+    old, slot = _assigned(data)
     if into == "NLA":
-        return actions.new(f"{old.name if old is not None else ob.name} Live IK", ob.name)
-    if old is None or (actions.SLOTTED and slot is None):
-        return actions.new(f"{ob.name} Live IK", ob.name)
+        return *actions.new(f"{old.name if old is not None else ob.name} Live IK", ob.name), True
+    if old is None:
+        return *actions.new(f"{ob.name} Live IK", ob.name), True
     if into != "NEW":
-        return old, slot
+        return old, slot, False
+    place = list(old.slots).index(slot) if actions.SLOTTED else 0
     copy = old.copy()
+    if copy.override_library is not None:
+        copy = copy.make_local(clear_liboverride=True)
     copy.name = f"{old.name} Live IK"
-    return copy, copy.slots[list(old.slots).index(slot)] if actions.SLOTTED else None
+    return copy, copy.slots[place] if actions.SLOTTED else None, True
 
 
-def _push_to_nla(data: Any, old: Any, action: Any, slot: Any) -> None:
-    """Turn the assigned action ``old`` into an NLA strip, if there is one, and add ``action`` as a strip above it."""
+def _push_to_nla(
+    data: Any, old: Any, old_slot: Any, action: Any, slot: Any, back: list[Callable[[], object]]
+) -> None:
+    """Turn the assigned action ``old`` into an NLA strip, if there is one, and add ``action`` as a strip above it.
+
+    The strip of ``old`` is blended as the action was. That of ``action`` lasts as long as its keys, if anything else is
+    animated: outside the baked range everything stays as it was.
+    """
+    alone = old is None and not len(data.nla_tracks)
     if old is not None:
-        old_slot = data.action_slot if actions.SLOTTED else None
+        how = data.action_blend_type, data.action_extrapolation, data.action_influence
+        used = data.use_nla
+        back.append(lambda: (actions.assign(data, old, old_slot), setattr(data, "use_nla", used)))
         actions.assign(data, None, None)
-        _add_strip(data, old, old_slot)
-    _add_strip(data, action, slot)
+        strip = _add_strip(data, old, old_slot, back)
+        strip.blend_type, strip.extrapolation = how[:2]
+        if how[2] < 1:
+            strip.use_animated_influence, strip.influence = True, how[2]
+    strip = _add_strip(data, action, slot, back)
+    strip.blend_type, strip.extrapolation = "REPLACE", "HOLD" if alone else "NOTHING"
     data.use_nla = True
 
 
-def _add_strip(data: Any, action: Any, slot: Any) -> None:
+def _add_strip(data: Any, action: Any, slot: Any, back: list[Callable[[], object]]) -> Any:
+    """Add a track with a strip of an action at its own frames."""
     track = data.nla_tracks.new()
     track.name = action.name
-    strip = track.strips.new(action.name, int(action.frame_range[0]), action)
+    back.append(lambda: data.nla_tracks.remove(track))
+    start, end = action.frame_range
+    strip = track.strips.new(action.name, int(np.floor(start)), action)
+    if start != np.floor(start):
+        strip.frame_end_raw, strip.frame_start_raw = end, start
     if actions.SLOTTED and slot is not None:
         strip.action_slot = slot
-    strip.blend_type, strip.extrapolation = "REPLACE", "HOLD_FORWARD"
+    return strip

@@ -33,14 +33,23 @@ def key(context: bpy.types.Context, ob: bpy.types.Object, rig: Rig, mask: np.nda
     """Key the controlled bones on the current frame; returns the number of channels keyed.
 
     The active keying set chooses the channels; one made by the user keys its own paths. Without a keying set, the rotation
-    of every bone and the root's location are keyed. ``mask`` (J) limits this to some of the controlled bones.
+    of every bone and the root's location are keyed. ``mask`` (J) limits this to some of the controlled bones. Raises ValueError
+    for an action whose keys would not play or not be saved.
     """
     active = context.scene.keying_sets.active
     options = _options(context)
     if active is not None and active.is_path_absolute:
         return _key_paths(active, options)
     done = 0
-    for bone, channel in _channels(ob, rig, active.bl_idname if active is not None else "", mask):
+    channels = _channels(ob, rig, active.bl_idname if active is not None else "", mask)
+    data: Any = ob.animation_data
+    if data is not None:
+        slot = data.action_slot if actions.SLOTTED and data.action is not None else None
+        named = [(ob.pose.bones[bone].name, channel) for bone, channel in channels]
+        reason = keyframes.refusal(data, data.action, slot, named)
+        if reason:
+            raise ValueError(reason)
+    for bone, channel in channels:
         pb = ob.pose.bones[bone]
         done += bool(pb.keyframe_insert(channel, group=pb.name, options=options))
     for name in rig.switches if done and isinstance(rig, ControlRig) else ():
@@ -76,14 +85,16 @@ def _channels(ob: bpy.types.Object, rig: Rig, keying_set: str, mask: np.ndarray 
     """(bone, channel) for everything that one of Blender's own keying sets keys; "Available" keys what has keys already."""
     kinds = _KINDS.get(keying_set, _KINDS.get(keying_set.removeprefix("BUILTIN_KSI_"), _DEFAULT))
     available = _keyed_paths(ob) if keying_set == "Available" else None
-    located = control_rigs.with_location(rig)
+    rows = bones_to_key(rig, mask)
+    located = control_rigs.located(rig, rows)
     out = []
-    for bone in bones_to_key(rig, mask):
+    for bone in [*rows, *(b for b in located if b not in rows)]:
         pb = ob.pose.bones[bone]
-        channels = [runtime.rotation_channel(pb.rotation_mode)] if "rotation" in kinds or available is not None else []
+        rotated = bone in rows and ("rotation" in kinds or available is not None)
+        channels = [runtime.rotation_channel(pb.rotation_mode)] if rotated else []
         if "location" in kinds or (bone in located and ("root" in kinds or available is not None)):
             channels.append("location")
-        if "scale" in kinds:
+        if "scale" in kinds and bone in rows:
             channels.append("scale")
         for channel in channels:
             if channel == "location" and rig.connected[bone]:

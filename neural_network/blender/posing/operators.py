@@ -98,11 +98,14 @@ class NEURAL_IK_OT_live_apply(_NeedsLive, bpy.types.Operator):
         collection = live_ik.active_collection(context)
         assert collection is not None  # see why_not
         ob, live = settings_of(collection).armature, live_ik.live_of(collection)
-        keyed = ""
-        if context.scene.tool_settings.use_keyframe_insert_auto and live is not None:
-            keyed = f"; {keying.key(context, ob, live.rig, keying.selection_mask(live))} channels keyed"
+        keyed, level = "", "INFO"
+        if context.scene.tool_settings.use_keyframe_insert_auto and live is not None and not live.suspended:
+            try:
+                keyed = f"; {keying.key(context, ob, live.rig, keying.selection_mask(live))} channels keyed"
+            except (ValueError, RuntimeError, TypeError) as error:
+                keyed, level = f", but not keyed: {error}", "WARNING"
         live_ik.end(context, collection, keep=True)
-        self.report({"INFO"}, f"Pose applied{keyed}")
+        self.report({level}, f"Pose applied{keyed}")
         jobs.redraw()
         return {"FINISHED"}
 
@@ -299,7 +302,13 @@ class NEURAL_IK_OT_live_jump(_NeedsLive, bpy.types.Operator):
         if not self.keep_action:
             slots = actions.slots_for(action, ob)
             data = ob.animation_data or ob.animation_data_create()
+            if data.use_tweak_mode:
+                self.report({"ERROR"}, "an NLA strip is being tweaked: leave Tweak Mode first (Tab in the NLA editor)")
+                return {"CANCELLED"}
+            old = data.action
             actions.assign(data, action, slots[0] if slots else None)
+            if old != action:
+                actions.keep(old)
             context.scene.frame_set(int(action.frame_range[0]) + nearest.frame)
         self.report({"INFO"}, f"Nearest training frame: {self.found}")
         return {"FINISHED"}

@@ -258,6 +258,18 @@ def rebase(live: LiveCharacter, collection: bpy.types.Collection, ob: bpy.types.
     anchor(live, ob)
 
 
+def take_keyed(live: LiveCharacter, ob: bpy.types.Object) -> None:
+    """Make the pose that new keys show the base pose, and the pose to restore: targets that are on are where it has them."""
+    collection = local(bpy.data.collections, live.collection)
+    live.base = runtime.snapshot(ob)
+    live.before = {name: values.copy() for name, values in live.base.items()}
+    store_channels(collection, BASE, live.base)
+    store_channels(collection, BEFORE, live.before)
+    anchor(live, ob)
+    bpy.context.view_layer.update()
+    scene_targets.accept_current(live, ob)
+
+
 def follow_animation(live: LiveCharacter, collection: Any, ob: bpy.types.Object) -> np.ndarray | None:
     """After a frame change: the animated pose becomes the base pose, and the targets move along with it.
 
