@@ -362,7 +362,10 @@ def _require_possible(state: State) -> None:
             raise ValueError(f"{name}: expected a number, got {value!r}")
     if not (0 <= state.spent < float("inf") and 0 <= state.ahead <= 1 and np.all(state.second >= 0)):
         raise ValueError("expected the time spent, the schedule and the mean squares to be possible ones")
-    np.random.default_rng().bit_generator.state = state.rng
+    generator = np.random.default_rng().bit_generator
+    generator.state = state.rng
+    if generator.state != state.rng:
+        raise ValueError("rng: expected the state of a random generator")
 
 
 _ARRAYS = ("parameters", "average", "first", "second", "best")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from neural_network.learning import loop
 from neural_network.learning.loop import LoopSettings, Position, State
 from neural_network.learning.optimizer import AdamSettings, cosine
+from neural_network.learning.stopping import Terminated
 
 SETTINGS = LoopSettings(epochs=6, lr=0.01)
 
@@ -196,6 +198,22 @@ def test_other_settings_or_another_task_are_not_resumed(tmp_path: Path) -> None:
         ("parameters", np.full(3, np.nan)),
         ("second", -np.ones(3)),
         ("best", np.zeros(4)),
+        ("best", np.zeros(3, complex)),
+        ("first", np.array(1.0)),
+        ("average", np.array(["a", "b", "c"])),
+        ("step", None),
+        ("step", 2**70),
+        ("step", True),
+        ("epoch", 0),
+        ("best_value", []),
+        ("best_value", 10**400),
+        ("history", None),
+        ("history", ((1.0, float("nan")),)),
+        ("history", ((1.0,),)),
+        ("ended", 1),
+        ("rng", {"bit_generator": "PCG64", "state": {"state": 1.5, "inc": 1}, "has_uint32": 0, "uinteger": 0}),
+        ("rng", {"bit_generator": "PCG64", "state": {"state": 2**200, "inc": 1}, "has_uint32": 0, "uinteger": 0}),
+        ("rng", {"bit_generator": "MT19937"}),
     ],
 )
 def test_a_stopped_training_that_cannot_be_is_refused(name: str, value: Any, tmp_path: Path) -> None:
@@ -204,6 +222,48 @@ def test_a_stopped_training_that_cannot_be_is_refused(name: str, value: Any, tmp
     loop.save_state(tmp_path / "a.resume.npz", replace(state, **{name: value}), belongs_to)
     with pytest.raises(ValueError, match=r"a.resume.npz: not a stopped training .*; train without --resume"):
         loop.load_state(tmp_path / "a.resume.npz", belongs_to)
+
+
+def test_a_stopped_training_of_another_network_is_refused() -> None:
+    state = next(loop.train(Noisy(), SETTINGS)).state
+    shorter = replace(state, **{name: getattr(state, name)[:-1] for name in loop._ARRAYS})
+    size = state.parameters.size
+    with pytest.raises(ValueError, match=rf"has {size - 1} parameters, expected {size}; train without --resume"):
+        next(loop.train(Noisy(), SETTINGS, shorter))
+
+
+@pytest.mark.parametrize("name", ["about", "identity"])
+def test_a_text_of_a_stopped_training_that_is_a_number_takes_no_memory(name: str, tmp_path: Path) -> None:
+    """bytes() of a NumPy integer makes that many zero bytes."""
+    path, belongs_to = tmp_path / "a.resume.npz", loop.identity(Noisy(), SETTINGS)
+    loop.save_state(path, next(loop.train(Noisy(), SETTINGS)).state, belongs_to)
+    with np.load(path) as found:
+        arrays = {key: found[key] for key in found.files}
+    np.savez(path, **{**arrays, name: np.array(1 << 40)})
+    with pytest.raises(ValueError, match="expected the bytes of a JSON text, got int64"):
+        loop.load_state(path, belongs_to)
+
+
+def test_a_training_that_is_terminated_saves_its_last_epoch_and_says_by_what() -> None:
+    saved: list[State] = []
+
+    class Ended(Noisy):
+        def validate(self, parameters: np.ndarray) -> float:
+            if self.seen_epochs == 3:
+                raise Terminated(signal.SIGTERM)
+            self.seen_epochs += 1
+            return super().validate(parameters)
+
+        seen_epochs = 0
+
+    result = loop.run(Ended(), SETTINGS, save=saved.append)
+    assert (result.cancelled, result.signal, result.state.epoch) == (True, signal.SIGTERM, 3)
+    assert [state.epoch for state in saved] == [3]
+    np.testing.assert_array_equal(final(Noisy(), SETTINGS, saved[0]).best, final(Noisy(), SETTINGS).best)
+    none = Ended()
+    none.seen_epochs = 3
+    with pytest.raises(Terminated):
+        loop.run(none, SETTINGS, save=saved.append)
 
 
 def test_a_training_that_has_ended_is_not_continued() -> None:

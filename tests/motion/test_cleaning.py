@@ -184,6 +184,14 @@ def test_other_rates_blend_along_the_shortest_arc(walk: Clip) -> None:
     assert np.abs(np.abs(np.sum(again * faster.rotations, axis=-1)) - 1).max() < EXACT
 
 
+def test_a_clip_is_not_resampled_to_fill_the_memory(walk: Clip) -> None:
+    slow = replace(walk, fps=1e-4)
+    with pytest.raises(
+        ValueError, match=r"from 0.0001 to 1000 frames a second: .* frames would become .*check the frame rates"
+    ):
+        cleaning.resample(slow, 1000)
+
+
 @pytest.mark.parametrize("fps", [0, -1, np.nan, np.inf])
 def test_a_rate_that_is_none_is_refused(walk: Clip, fps: float) -> None:
     with pytest.raises(ValueError, match="frame rate"):

@@ -6,6 +6,8 @@ from __future__ import annotations
 import errno
 import io
 import os
+import time
+import tracemalloc
 import weakref
 import zipfile
 from collections.abc import Callable, Iterator
@@ -337,6 +339,85 @@ def test_pickled_content_is_refused_unopened(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"a.npz: .*pickled content, which is refused unopened"):
         pose_set.load(tmp_path / "a.npz")
     assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("name", ["parents", "rot", "bone_names", "clip"])
+def test_a_member_that_is_no_array_is_refused(name: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as out:
+        for field, array in fields(tmp_path).items():
+            data = io.BytesIO()
+            np.save(data, array)
+            out.writestr(f"{field}.npy", b"X" * (field == name) + data.getvalue())
+    with pytest.raises(ValueError, match=rf"^a.npz: expected training data .* \({name}: no NumPy array\)$"):
+        pose_set.load(tmp_path / "a.npz")
+
+
+def member(descr: str, shape: tuple[int, ...], megabytes: int = 0) -> Iterator[bytes]:
+    """A .npy of zeros in pieces, whatever its size."""
+    data = io.BytesIO()
+    np.lib.format.write_array_header_1_0(data, {"descr": descr, "fortran_order": False, "shape": shape})
+    yield data.getvalue()
+    for _ in range(megabytes):
+        yield bytes(1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "descr", "shape", "megabytes", "words"),
+    [
+        ("junk", "<f8", (25_000_000,), 200, ""),
+        ("rot", "<f4", (724_638, 23, 3), 200, "rot: expands to 200 MB"),
+        ("clip_names", "<U0", (10**13,), 0, "clip_names: an array of shape"),
+        ("clip_names", "<U1", (2_000_000,), 8, "clip_names: expected at most 100,000 names"),
+        ("rot", "<f4", (2**61, 23, 3), 0, "rot: an array of shape"),
+        ("parents", "<i4", (2**40, 0), 0, "parents: an array of shape"),
+    ],
+)
+def test_a_small_file_of_large_arrays_takes_neither_memory_nor_time(
+    name: str, descr: str, shape: tuple[int, ...], megabytes: int, words: str, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as out:
+        for field, array in fields(tmp_path).items():
+            if field != name:
+                data = io.BytesIO()
+                np.save(data, array)
+                out.writestr(f"{field}.npy", data.getvalue())
+        with out.open(f"{name}.npy", "w", force_zip64=True) as file:
+            for piece in member(descr, shape, megabytes):
+                file.write(piece)
+    tracemalloc.start()
+    begin = time.process_time()
+    if words:
+        with pytest.raises(ValueError, match=rf"^a.npz: .*{words}"):
+            pose_set.load(tmp_path / "a.npz")
+    else:
+        assert pose_set.load(tmp_path / "a.npz").frames == 24
+    assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    tracemalloc.stop()
+    assert time.process_time() - begin < 2
+
+
+def test_hours_without_motion_are_saved_so_that_they_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "EXPANDS_FREELY", 4 << 10)
+    still = lengths(4000)
+    still = replace(still, rot=np.zeros_like(still.rot))
+    pose_set.save(tmp_path / "a.npz", still)
+    assert pose_set.load(tmp_path / "a.npz").frames == 4000
+    monkeypatch.undo()
+    pose_set.save(tmp_path / "b.npz", still)
+    assert 20 * (tmp_path / "b.npz").stat().st_size < (tmp_path / "a.npz").stat().st_size
+
+
+def test_checking_and_shortening_rotations_takes_little_memory() -> None:
+    base = lengths(40_000)
+    rot = np.full(base.rot.shape, 2.5, np.float32)  # beyond half a turn
+    tracemalloc.start()
+    made = pose_set.make(base.skeleton, rot, base.root_pos, base.clip, base.clip_names)
+    assert tracemalloc.get_traced_memory()[1] < 2.5 * rot.nbytes
+    tracemalloc.stop()
+    angle = np.linalg.norm(rot[0, 0].astype(np.float64))
+    np.testing.assert_allclose(made.rot, rot * (1 - 2 * np.pi / angle), rtol=1e-6)
 
 
 def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
