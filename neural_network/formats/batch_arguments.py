@@ -25,5 +25,10 @@ def parser() -> argparse.ArgumentParser:
         default="own",
         help="keep each armature's own bones, one file for each skeleton, or carry them onto the reference rig (default: own)",
     )
+    out.add_argument(
+        "--timeline",
+        action="store_true",
+        help="take each scene's frames as its timeline shows them, with NLA and layers, in place of single actions",
+    )
     out.add_argument("--json", type=Path, metavar="FILE", help="write one JSON object for each armature, one per line")
     return out

@@ -20,6 +20,9 @@ from neural_network.formats import bvh
 from neural_network.motion import pose_set
 
 from .conftest import wing
+from .test_extract import run
+from .test_extract_movers import control_rig
+from .test_words import keep_actions
 
 
 def batch(extension: ModuleType, *words: Any) -> subprocess.CompletedProcess[str]:
@@ -145,6 +148,179 @@ def test_real_glb_and_fbx_files_pose_as_blender_shows_them(
                     error = np.linalg.norm((ours - ours[0]) - (shown - shown[0]), axis=1).max()
                     assert error < 1e-4 * height, (path.name, poses.clip_names[clip], frame, error / height)
     assert read >= 3
+
+
+def from_batch(path: Path, **more: Any) -> list[tuple[Any, Any]]:
+    """What the program finds in one file, in this Blender."""
+    return list(wing("blender.data.batch").extract_file(path, None, "own", **more))
+
+
+def test_a_light_beside_the_character_does_not_matter(demo: Any, tmp_path: Path) -> None:
+    import bpy
+
+    walk = bpy.data.actions["walk"]
+    for other in list(bpy.data.actions):
+        if other != walk:
+            bpy.data.actions.remove(other)
+    actions = wing("blender.host.actions")
+    actions.assign(demo.animation_data, walk, actions.slots_for(walk, demo)[0])
+    before = run(demo).poses
+    lamp = bpy.data.objects.new("Light", bpy.data.lights.new("Light", "POINT"))
+    bpy.context.scene.collection.objects.link(lamp)
+    bpy.ops.export_scene.fbx(filepath=str(tmp_path / "scene.fbx"), add_leaf_bones=False)
+    ((row, poses),) = from_batch(tmp_path / "scene.fbx")
+    assert row.reason == ""
+    assert poses.frames == before.frames
+    swing = [p.rot[:, p.skeleton.names.index("LeftArm")].std(axis=0).max() for p in (poses, before)]
+    assert abs(swing[0] - swing[1]) < 0.05
+
+
+def test_an_importer_that_fails_is_said_in_words(demo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = wing("blender.data.batch")
+
+    def fail(filepath: str) -> None:
+        raise RuntimeError(
+            'Error: Python: Traceback (most recent call last):\n  File "x"\nAttributeError: cast_shadow\nLocation: y'
+        )
+
+    monkeypatch.setattr(module, "_importers", lambda suffix: [fail, fail])
+    ((row, poses),) = from_batch(tmp_path / "scene.fbx")
+    assert poses is None
+    assert "Blender's own importer fails on it" in row.reason
+    assert "Traceback" not in row.reason
+
+
+def _hide(demo: Any) -> None:
+    demo.hide_set(True)
+
+
+def _disable(demo: Any) -> None:
+    demo.hide_viewport = True
+
+
+def _hide_collection(demo: Any) -> None:
+    import bpy
+
+    inner = bpy.data.collections.new("Inner")
+    bpy.context.scene.collection.children.link(inner)
+    inner.objects.link(demo)
+    for other in list(demo.users_collection):
+        if other != inner:
+            other.objects.unlink(demo)
+    inner.hide_viewport = True
+
+
+def _exclude(demo: Any) -> None:
+    import bpy
+
+    _hide_collection(demo)
+    bpy.data.collections["Inner"].hide_viewport = False
+    bpy.context.view_layer.layer_collection.children["Inner"].exclude = True
+
+
+def _instance(demo: Any) -> None:
+    import bpy
+
+    _hide_collection(demo)
+    inner = bpy.data.collections["Inner"]
+    inner.hide_viewport = False
+    bpy.context.scene.collection.children.unlink(inner)
+    empty = bpy.data.objects.new("Instance", None)
+    empty.instance_type, empty.instance_collection = "COLLECTION", inner
+    bpy.context.scene.collection.objects.link(empty)
+
+
+def _edit(demo: Any) -> None:
+    import bpy
+
+    bpy.ops.object.mode_set(mode="EDIT")
+
+
+def _tweak(demo: Any) -> None:
+    import bpy
+
+    data = demo.animation_data
+    strip = data.nla_tracks.new().strips.new("walk", 1, bpy.data.actions["walk"])
+    if wing("blender.host.actions").SLOTTED:
+        strip.action_slot = bpy.data.actions["walk"].slots[0]
+    data.action = None
+    data.use_tweak_mode = True
+
+
+@pytest.mark.parametrize("hide", [_hide, _disable, _hide_collection, _exclude, _instance, _edit, _tweak])
+def test_a_rig_that_cannot_be_seen_is_extracted_all_the_same(demo: Any, tmp_path: Path, hide: Any) -> None:
+    import bpy
+
+    (walk,) = keep_actions("walk")
+    walk.use_fake_user = True
+    twist = demo.pose.bones["LeftShin"].constraints.new("COPY_ROTATION")
+    twist.target, twist.subtarget = demo, "RightShin"
+    before = run(demo).poses
+    bpy.context.view_layer.objects.active = demo
+    hide(demo)
+    bpy.ops.wm.save_as_mainfile(filepath=str(tmp_path / "hidden.blend"))
+    ((row, poses),) = from_batch(tmp_path / "hidden.blend")
+    assert row.reason == ""
+    assert poses.clip_names == ("walk",)
+    assert np.abs(poses.rot - before.rot).max() < 1e-4
+
+
+@pytest.mark.parametrize("instanced", [False, True])
+def test_a_linked_rig_is_extracted_and_a_missing_library_is_said(demo: Any, tmp_path: Path, instanced: bool) -> None:
+    import bpy
+
+    (walk,) = keep_actions("walk")
+    walk.use_fake_user = True
+    twist = demo.pose.bones["LeftShin"].constraints.new("COPY_ROTATION")
+    twist.target, twist.subtarget = demo, "RightShin"
+    before = run(demo).poses
+    shelf = bpy.data.collections.new("Shelf")
+    bpy.context.scene.collection.children.link(shelf)
+    shelf.objects.link(demo)
+    demo.animation_data.action = None
+    bpy.ops.wm.save_as_mainfile(filepath=str(tmp_path / "library.blend"))
+    bpy.ops.wm.read_homefile(use_empty=True)
+    with bpy.data.libraries.load(str(tmp_path / "library.blend"), link=True) as (_, into):
+        into.collections, into.actions = ["Shelf"], ["walk"]
+    if instanced:
+        empty = bpy.data.objects.new("Instance", None)
+        empty.instance_type, empty.instance_collection = "COLLECTION", into.collections[0]
+        bpy.context.scene.collection.objects.link(empty)
+    else:
+        bpy.context.scene.collection.children.link(into.collections[0])
+    bpy.ops.wm.save_as_mainfile(filepath=str(tmp_path / "shot.blend"))
+    ((row, poses),) = from_batch(tmp_path / "shot.blend")
+    assert row.reason == ""
+    assert np.abs(poses.rot - before.rot).max() < 1e-4
+    (tmp_path / "library.blend").unlink()
+    ((row, poses),) = from_batch(tmp_path / "shot.blend")
+    assert poses is None
+    assert "library.blend, which cannot be found" in row.reason
+
+
+def test_actions_of_the_armature_that_bones_follow_are_its_own_too(demo: Any, tmp_path: Path) -> None:
+    import bpy
+
+    demo.animation_data.action = None
+    controls, new, _ = control_rig(demo, other=True)
+    actions = wing("blender.host.actions")
+    actions.assign(controls.animation_data, new, actions.slots_for(new, controls)[0])
+    bpy.ops.wm.save_as_mainfile(filepath=str(tmp_path / "follows.blend"))
+    name = demo.name
+    found = {row.armature: poses for row, poses in from_batch(tmp_path / "follows.blend")}
+    assert "walk on controls" in found[name].clip_names
+    assert found[name].rot.std(axis=0).max() > 0.1
+
+
+def test_the_timeline_is_taken_on_request(demo: Any, tmp_path: Path) -> None:
+    import bpy
+
+    keep_actions("walk")
+    bpy.context.scene.frame_start, bpy.context.scene.frame_end = 3, 9
+    bpy.ops.wm.save_as_mainfile(filepath=str(tmp_path / "shot.blend"))
+    ((row, poses),) = from_batch(tmp_path / "shot.blend", timeline=True)
+    assert row.reason == ""
+    assert poses.frames == 7
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT that can be sent to one process")

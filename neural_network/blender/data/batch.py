@@ -25,6 +25,7 @@ from ...formats.importing import ImportOptions
 from ...motion import pose_set
 from ...motion.pose_set import PoseSet
 from ...rigs import retarget, rig_body
+from ..host import dependencies
 from ..host.rig import SAME, read
 from . import extract, mocap
 
@@ -72,7 +73,7 @@ def main(words: Sequence[str]) -> int:
     try:
         with _Interrupts() as interrupts:
             for n, path in enumerate(files):
-                for row, poses in extract_file(path, args.fps, args.rig):
+                for row, poses in extract_file(path, args.fps, args.rig, args.timeline):
                     interrupts.check()
                     rows.append(row)
                     found += [poses] if poses is not None else []
@@ -141,7 +142,9 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
     return sorted(found)
 
 
-def extract_file(path: Path, fps: float | None, onto: str) -> Iterator[tuple[ArmatureReport, PoseSet | None]]:
+def extract_file(
+    path: Path, fps: float | None, onto: str, timeline: bool = False
+) -> Iterator[tuple[ArmatureReport, PoseSet | None]]:
     """Yield a report and the poses of every animated armature in a file; None instead of poses, with the reason in the report.
 
     The open scene is replaced: this is for a Blender that does nothing else.
@@ -151,40 +154,112 @@ def extract_file(path: Path, fps: float | None, onto: str) -> Iterator[tuple[Arm
         return
     try:
         _open(path, fps or IMPORT_FPS)
-    except (ValueError, RuntimeError, OSError) as error:
+        scenes = _armatures()
+    except Exception as error:  # whatever an importer does, it must not cost the other files
         yield ArmatureReport(str(path), reason=_reason(error)), None
         return
-    bodies = [
-        (scene, ob)
-        for scene in bpy.data.scenes
-        for ob in scene.objects
-        if ob.type == "ARMATURE" and ob.pose is not None
-    ]
-    if not bodies:
-        yield ArmatureReport(str(path), reason="no armature in it"), None
-    scenes: dict[bpy.types.Object, bpy.types.Scene] = {}
-    for scene, ob in bodies:
-        scenes.setdefault(ob, scene)
+    if not scenes:
+        yield ArmatureReport(str(path), reason=f"no armature in it{_missing_libraries()}"), None
     owned = _owned(list(scenes))
     for ob, scene in scenes.items():
-        yield _from_armature(path, scene, ob, owned[ob], fps, onto)
+        yield _from_armature(path, scene, ob, owned[ob], Sampling(fps, onto, timeline))
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How each armature is sampled."""
+
+    fps: float | None
+    """Frames a second; None for each clip's own."""
+    onto: str
+    """One of importing.RIGS."""
+    timeline: bool
+    """The timeline in place of the actions."""
+
+
+def _armatures() -> dict[bpy.types.Object, bpy.types.Scene]:
+    """Every armature of the open file and the scene that evaluates it, whatever hides it there.
+
+    Linked ones become local, and those that are in no scene, such as the sources of instances, are put into the first one.
+    """
+    out: dict[bpy.types.Object, bpy.types.Scene] = {}
+    for given in [ob for ob in bpy.data.objects if ob.type == "ARMATURE" and ob.data is not None]:
+        ob: Any = given
+        if given.library is not None:
+            ob = given.make_local()
+            if ob.library is not None:  # what only other linked data uses stays linked
+                ob = ob.copy()
+                given.user_remap(ob)  # among others its own constraints
+        if ob.data.library is not None:
+            ob.data = ob.data.copy()
+        scenes = [scene for scene in bpy.data.scenes if ob.name in scene.objects and scene.objects[ob.name] == ob]
+        scene = scenes[0] if scenes else bpy.data.scenes[0]
+        _show(ob, scene)
+        if ob.pose is not None:
+            out[ob] = scene
+    return out
+
+
+def _show(ob: Any, scene: bpy.types.Scene) -> None:
+    """Make an armature visible in the first view layer of a scene, in Object Mode and out of tweak mode."""
+    layer = scene.view_layers[0]
+    window: Any = bpy.context.window
+    if window is not None:
+        window.scene, window.view_layer = scene, layer
+    ob.hide_viewport = False
+    if ob.name in layer.objects:
+        ob.hide_set(False, view_layer=layer)
+    layer.update()
+    if not ob.visible_get(view_layer=layer):
+        if ob.name not in scene.collection.objects:
+            scene.collection.objects.link(ob)  # the scene's own collection is never excluded
+        scene.collection.hide_viewport = False
+        layer.update()
+        ob.hide_set(False, view_layer=layer)
+        layer.update()
+    if ob.mode != "OBJECT":
+        layer.objects.active = ob
+        bpy.ops.object.mode_set(mode="OBJECT")
+    if ob.animation_data is not None and ob.animation_data.use_tweak_mode:
+        ob.animation_data.use_tweak_mode = False
+
+
+def _missing_libraries() -> str:
+    """The libraries that were not found, as the end of a sentence; empty if all were."""
+    files = [bpy.path.abspath(library.filepath) for library in bpy.data.libraries]
+    missing = [Path(name).name for name in files if not Path(name).exists()]
+    return f"; it links to {', '.join(missing)}, which cannot be found" if missing else ""
 
 
 def _owned(armatures: list[bpy.types.Object]) -> dict[bpy.types.Object, list[bpy.types.Action]]:
-    """The actions of each armature: those it plays, and those that no armature plays and that move it before any other."""
+    """The actions of each armature: those that it or what its bones follow plays, and those of nobody, for the first they move."""
     moving = {ob: extract.moving_actions(ob) for ob in armatures}
-    played: dict[bpy.types.Object, set[bpy.types.Action]] = {}
-    for ob in armatures:
-        animation: Any = ob.animation_data
-        strips = [s for track in animation.nla_tracks for s in track.strips] if animation is not None else []
-        own = [animation.action if animation is not None else None, *(strip.action for strip in strips)]
-        played[ob] = {action for action in own if action is not None}
-    taken = set[bpy.types.Action]().union(*played.values())
+    played = {ob: _played(ob) for ob in armatures}
+    families = {ob: _family(ob) for ob in armatures}
+    taken: dict[bpy.types.Action, set[bpy.types.Object]] = {}
+    for ob, actions in played.items():
+        for action in actions:
+            taken.setdefault(action, set()).add(ob)
     out: dict[bpy.types.Object, list[bpy.types.Action]] = {}
     for ob in armatures:
-        out[ob] = [action for action in moving[ob] if action in played[ob] or action not in taken]
-        taken.update(out[ob])
+        own = families[ob]
+        out[ob] = [action for action in moving[ob] if action not in taken or taken[action] & own]
+        for action in out[ob]:
+            taken.setdefault(action, set()).add(ob)
     return out
+
+
+def _family(ob: bpy.types.Object) -> set[bpy.types.Object]:
+    """An armature and the objects that its bones follow."""
+    return set(dependencies.movers(ob, [pb.name for pb in ob.pose.bones]))
+
+
+def _played(ob: bpy.types.Object) -> set[bpy.types.Action]:
+    """The actions that an object and its NLA strips play."""
+    animation: Any = ob.animation_data
+    strips = [s for track in animation.nla_tracks for s in track.strips] if animation is not None else []
+    own = [animation.action if animation is not None else None, *(strip.action for strip in strips)]
+    return {action for action in own if action is not None}
 
 
 def _from_reader(path: Path, fps: float | None, onto: str) -> tuple[ArmatureReport, PoseSet | None]:
@@ -197,38 +272,20 @@ def _from_reader(path: Path, fps: float | None, onto: str) -> tuple[ArmatureRepo
 
 
 def _from_armature(
-    path: Path,
-    scene: bpy.types.Scene,
-    ob: bpy.types.Object,
-    chosen: list[bpy.types.Action],
-    fps: float | None,
-    onto: str,
+    path: Path, scene: bpy.types.Scene, ob: bpy.types.Object, chosen: list[bpy.types.Action], how: Sampling
 ) -> tuple[ArmatureReport, PoseSet | None]:
     name = ob.name
     try:
-        if not chosen:
-            return ArmatureReport(
-                str(path), name, joints=len(ob.pose.bones), reason="no action of its own moves its bones"
-            ), None
-        window: Any = bpy.context.window
-        if window is not None:
-            window.scene = scene
+        if not chosen and not how.timeline:
+            reason = f"no action of its own moves its bones{_missing_libraries()}"
+            return ArmatureReport(str(path), name, joints=len(ob.pose.bones), reason=reason), None
+        _show(ob, scene)
         rig = read(ob)
-        parts: list[PoseSet] = []
-        notes: list[str] = []
-        for action in chosen:
-            step = extract.rate_of(action, scene) / fps if fps else 1.0
-            try:
-                part = _drained(extract.extract(scene, ob, [action], extract.Options(step=step)))
-            except ValueError as error:
-                notes.append(_one_line(error))
-                continue
-            parts.append(part.poses)
-            notes += part.notes
+        parts, notes = _sampled(scene, ob, chosen, how)
         if not parts:
             return ArmatureReport(str(path), name, joints=rig.skeleton.count, reason=notes[0]), None
         poses = pose_set.join(parts)
-        if onto == "reference":
+        if how.onto == "reference":
             poses = _onto_reference(poses, {role: j for j, role in enumerate(rig.roles)})
     except ValueError as error:
         return ArmatureReport(str(path), name, reason=_one_line(error)), None
@@ -238,6 +295,35 @@ def _from_armature(
     return ArmatureReport(
         str(path), name, poses.clip_names, poses.skeleton.count, poses.frames, "", tuple(dict.fromkeys(notes))
     ), poses
+
+
+def _sampled(
+    scene: bpy.types.Scene, ob: bpy.types.Object, chosen: list[bpy.types.Action], how: Sampling
+) -> tuple[list[PoseSet], list[str]]:
+    """The poses of one armature, and notes about them and about what could not be taken."""
+    rates: dict[float, list[bpy.types.Action]] = {}
+    for action in () if how.timeline else chosen:
+        rates.setdefault(extract.rate_of(action, scene), []).append(action)
+    if how.timeline:
+        rates[scene.render.fps / scene.render.fps_base] = []
+    parts: list[PoseSet] = []
+    notes: list[str] = []
+    for rate, actions in rates.items():
+        options = extract.Options(step=rate / how.fps if how.fps else 1.0, timeline=how.timeline)
+        groups = [actions]  # together, so that one motion under several names is noticed
+        while groups:
+            group = groups.pop(0)
+            try:
+                part = _drained(extract.extract(scene, ob, group, options))
+            except ValueError as error:
+                if len(group) > 1:  # one bad action must not cost the others
+                    groups += [[action] for action in group]
+                else:
+                    notes.append(_one_line(error))
+                continue
+            parts.append(part.poses)
+            notes += part.notes
+    return parts, notes
 
 
 def _drained(work: Generator[Any, None, extract.Extraction]) -> extract.Extraction:
@@ -251,31 +337,54 @@ def _drained(work: Generator[Any, None, extract.Extraction]) -> extract.Extracti
 def _open(path: Path, fps: float) -> None:
     """Replace the open file by this one, without running its scripts. Raises what Blender raises, and ValueError.
 
-    Formats whose keys are in seconds are imported at ``fps`` frames a second.
+    Formats whose keys are in seconds are imported at ``fps`` frames a second. FBX is read by Blender's newer importer where
+    there is one; where it fails, by the add-on, which stumbles over lights in some versions.
     """
     ops: Any = bpy.ops
     suffix = path.suffix.lower()
     if suffix == ".blend":
         ops.wm.open_mainfile(filepath=str(path), load_ui=False, use_scripts=False)
         return
+    if suffix not in ADDONS:
+        raise ValueError(f"{path.name}: expected one of {', '.join(SUFFIXES)}")
+    failed: Exception | None = None
+    for importer in _importers(suffix):
+        _empty(fps)
+        try:
+            importer(filepath=str(path))
+        except RuntimeError as error:
+            failed = failed or error
+        else:
+            return
+    raise failed or ValueError(f"this Blender cannot import {suffix} files: its add-on {ADDONS[suffix]} is missing")
+
+
+def _importers(suffix: str) -> list[Callable[..., Any]]:
+    """Blender's importers of a suffix, the best first."""
+    ops: Any = bpy.ops
+    out: list[Callable[..., Any]] = []
+    if suffix == ".fbx" and "fbx_import" in dir(ops.wm):  # since Blender 4.5
+        out.append(ops.wm.fbx_import)
+    with contextlib.suppress(Exception):  # it may be enabled already, or missing: the next lines check
+        import addon_utils
+
+        addon_utils.enable(ADDONS[suffix], default_set=False)
+    addon: Any = ops.import_scene.fbx if suffix == ".fbx" else ops.import_scene.gltf
+    with contextlib.suppress(KeyError):
+        addon.get_rna_type()
+        out.append(addon)
+    return out
+
+
+def _empty(fps: float) -> None:
+    """An empty file in metres at ``fps`` frames a second."""
+    ops: Any = bpy.ops
     ops.wm.read_homefile(
         use_empty=True, use_factory_startup=False
     )  # factory settings would disable add-ons, this one included
     units, render = bpy.context.scene.unit_settings, bpy.context.scene.render
     units.system, units.scale_length = "METRIC", 1.0
     render.fps, render.fps_base = round(fps), round(fps) / fps
-    importer: Callable[..., Any] = ops.import_scene.fbx if suffix == ".fbx" else ops.import_scene.gltf
-    if suffix not in ADDONS:
-        raise ValueError(f"{path.name}: expected one of {', '.join(SUFFIXES)}")
-    with contextlib.suppress(Exception):  # it may be enabled already, or missing: the next lines check
-        import addon_utils
-
-        addon_utils.enable(ADDONS[suffix], default_set=False)
-    try:
-        importer.get_rna_type()  # type: ignore[attr-defined]
-    except KeyError:
-        raise ValueError(f"this Blender cannot import {suffix} files: its add-on {ADDONS[suffix]} is missing") from None
-    importer(filepath=str(path))
 
 
 def _onto_reference(poses: PoseSet, played: dict[str, int]) -> PoseSet:
@@ -352,11 +461,16 @@ def _report_file(path: Path | None, rows: Sequence[ArmatureReport]) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The message of a Blender error; of a traceback within it only the last line, which names the error."""
+    """The message of a Blender error; for a traceback within it what to do, and the last line, which names the error."""
     lines = [
         line.strip() for line in str(error).splitlines() if line.strip() and not line.strip().startswith("Location:")
     ]
-    words = lines[-1] if any("Traceback" in line for line in lines) else " ".join(lines)
+    if any("Traceback" in line for line in lines):
+        return (
+            f"Blender's own importer fails on it ({lines[-1]}): import it in another version of Blender and save it as "
+            ".blend, or export it as .glb"
+        )
+    words = " ".join(lines)
     return f"Blender cannot read it: {words.removeprefix('Error:').strip() or type(error).__name__}"
 
 
