@@ -277,7 +277,6 @@ def test_a_linked_rig_is_extracted_and_a_missing_library_is_said(demo: Any, tmp_
     shelf = bpy.data.collections.new("Shelf")
     bpy.context.scene.collection.children.link(shelf)
     shelf.objects.link(demo)
-    demo.animation_data.action = None
     bpy.ops.wm.save_as_mainfile(filepath=str(tmp_path / "library.blend"))
     bpy.ops.wm.read_homefile(use_empty=True)
     with bpy.data.libraries.load(str(tmp_path / "library.blend"), link=True) as (_, into):
