@@ -17,7 +17,7 @@ from benchmarks import rigs
 from neural_network.formats import bvh
 
 from .conftest import wing
-from .test_words import says
+from .test_words import edit, keep_actions, says
 
 
 @pytest.fixture
@@ -231,3 +231,109 @@ def test_names_that_blender_cannot_hold_leave_nothing_behind(empty: ModuleType, 
     assert not len(empty.data.objects)
     assert not len(empty.data.armatures)
     assert not len(empty.data.actions)
+
+
+def connect(demo: Any, bones_between: int) -> None:
+    """Extrude the Hips from a root bone, or from the last of several: Blender then ignores the location of the Hips."""
+
+    def extrude(bones: Any) -> None:
+        above, start, end = None, np.zeros(3), np.array(bones["Hips"].head)
+        for i in range(bones_between + 1):
+            bone = bones.new(f"root{i}")
+            bone.head = (start + (end - start) * i / (bones_between + 1)).tolist()
+            bone.tail = (start + (end - start) * (i + 1) / (bones_between + 1)).tolist()
+            bone.parent, bone.use_connect = above, above is not None
+            above = bone
+        bones["Hips"].parent, bones["Hips"].use_connect = above, True
+
+    edit(demo, extrude)
+
+
+@pytest.mark.parametrize("bones_between", [0, 2])
+def test_connected_hips_walk_by_the_bone_above_that_may_move(demo: Any, folder: Path, bones_between: int) -> None:
+    import bpy
+
+    keep_actions()
+    connect(demo, bones_between)
+    assert import_mocap(folder) == {"FINISHED"}
+    mocap, rig, importing = wing("blender.data.mocap"), wing("blender.host.rig"), wing("formats.importing")
+    fk, actions = wing("core.forward_kinematics"), wing("blender.host.actions")
+    own = rig.read(demo)
+    fps = bpy.context.scene.render.fps / bpy.context.scene.render.fps_base
+    _, (poses,) = mocap.poses_of(folder / "mixamo_walk.bvh", importing.ImportOptions(fps=fps), own)
+    expected = fk.armature_matrices(own.skeleton, poses.rot.astype(float), poses.root_pos.astype(float))[..., :3, 3]
+    assert np.linalg.norm(expected[-1, 0] - expected[0, 0]) > 0.5
+    action = bpy.data.actions["mixamo_walk"]
+    actions.assign(demo.animation_data, action, actions.slots_for(action, demo)[0])
+    for frame in (0, poses.frames // 2, poses.frames - 1):
+        bpy.context.scene.frame_set(frame + 1)
+        assert np.abs(armature_heads(demo, own) - expected[frame]).max() < HOST
+
+
+def _delete(demo: Any) -> None:
+    import bpy
+
+    bpy.data.objects.remove(demo)
+
+
+def _shorten(demo: Any) -> None:
+    edit(demo, lambda bones: bones.remove(bones["LeftToeBase"]))
+
+
+def _into_edit_mode(demo: Any) -> None:
+    import bpy
+
+    bpy.ops.object.mode_set(mode="EDIT")
+
+
+def _delete_made(demo: Any) -> None:
+    import bpy
+
+    bpy.data.actions.remove(next(action for action in bpy.data.actions if "walk" in action.name))
+
+
+@pytest.mark.parametrize(
+    ("steps", "change", "words"),
+    [
+        (2, _delete, "was deleted meanwhile"),
+        (2, _shorten, "were changed meanwhile"),
+        (2, _into_edit_mode, "Edit Mode"),
+        (4, _delete, "deleted meanwhile"),
+        (5, _delete_made, "deleted meanwhile"),
+        (5, _shorten, "changed meanwhile"),
+    ],
+)
+def test_what_changes_meanwhile_stops_an_import_in_words(
+    demo: Any, folder: Path, steps: int, change: Any, words: str
+) -> None:
+    import bpy
+
+    keep_actions()
+    mocap, importing = wing("blender.data.mocap"), wing("formats.importing")
+    files = sorted(folder.glob("*.bvh"))
+    work = mocap.import_files(bpy.context, demo, files, importing.ImportOptions(fps=30.0))
+    for _ in range(steps):
+        next(work)
+    change(demo)
+    with pytest.raises(ValueError, match=words):
+        list(work)
+    if bpy.context.mode == "EDIT_ARMATURE":
+        bpy.ops.object.mode_set(mode="OBJECT")
+    assert list(bpy.data.actions) == []
+
+
+def test_a_cancelled_import_leaves_mode_and_selection_as_they_were(empty: ModuleType, folder: Path) -> None:
+    mocap, importing = wing("blender.data.mocap"), wing("formats.importing")
+    empty.ops.mesh.primitive_cube_add()
+    cube = empty.context.active_object
+    empty.ops.object.mode_set(mode="EDIT")
+    files = sorted(folder.glob("*.bvh"))
+    for steps in range(1, 6):
+        work = mocap.import_files(empty.context, None, files, importing.ImportOptions(fps=30.0))
+        for _ in range(steps):
+            next(work)
+        work.close()
+        assert (cube.mode, empty.context.active_object) == ("EDIT", cube)
+        assert [ob.name for ob in empty.data.objects] == [cube.name]
+        assert not len(empty.data.actions)
+        assert not len(empty.data.armatures)

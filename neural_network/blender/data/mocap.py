@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import bpy
 import numpy as np
 
+from ...core.messages import counted
 from ...core.reference_rig import reference
 from ...core.skeleton import Skeleton
 from ...formats import importing
@@ -79,6 +81,7 @@ def import_files(
         reason = _why_no_actions(ob, own)
         if reason:
             raise ValueError(reason)
+    name, key = (ob.name, _key(ob)) if ob is not None else ("", ())
     rows: list[FileReport] = []
     poses: list[PoseSet] = []
     total = len(files) + 1
@@ -88,11 +91,13 @@ def import_files(
         rows.append(row)
         poses += found
     if not poses:
-        raise ValueError(f"none of {len(files)} files gave a clip; the first reason: {rows[0].reason}")
+        raise ValueError(f"no clip in {counted(len(files), 'file')}; the first reason: {rows[0].reason}")
     poses = [replace(p, clip_names=(name,)) for p, name in zip(poses, _unique_names(poses), strict=True)]
     names: list[str] = []
     if as_actions:
         start = (ob, own) if ob is not None and own is not None else None
+        if ob is not None:
+            _require_unchanged(ob, name, key)
         names = yield from _key_all(context, start, poses, Progress(len(files), total, ""))
     return Imported(tuple(rows), tuple(poses), tuple(names))
 
@@ -113,11 +118,15 @@ def _key_all(
     names: list[str] = []
     done = False
     chosen = context.view_layer.objects.active, list(context.selected_objects)
+    mode = chosen[0].mode if chosen[0] is not None else "OBJECT"
     bare = ob is not None and ob.animation_data is None
+    known = {ob.name: _key(ob)} if ob is not None else {}
     try:
         for n, clip in enumerate(poses):
             yield replace(progress, text=f"keys of {clip.clip_names[0]} ({n + 1} of {len(poses)})")
+            _require_alive([*made, *(body for _, body, _ in bodies)])
             _, other, rig = _body_for(context, bodies, clip, made)
+            _require_unchanged(other, other.name, known.setdefault(other.name, _key(other)))
             action, slot = write(other, rig, clip)
             made.append(action)
             data = other.animation_data or other.animation_data_create()
@@ -128,12 +137,62 @@ def _key_all(
         return names
     finally:
         if not done:
-            bpy.data.batch_remove(made)
-            if ob is not None and bare:
+            bpy.data.batch_remove([thing for thing in made if _is_alive(thing)])
+            if ob is not None and bare and _is_alive(ob):
                 ob.animation_data_clear()
-            context.view_layer.objects.active = chosen[0]
-            for other in chosen[1]:
-                other.select_set(True)
+            _choose_again(context, chosen, mode)
+
+
+def _choose_again(
+    context: bpy.types.Context, chosen: tuple[bpy.types.Object | None, list[bpy.types.Object]], mode: str
+) -> None:
+    """Make what was active and selected before so again, in the mode it had."""
+    active, selected = chosen
+    layer = context.view_layer
+    there = [ob for ob in selected if _is_alive(ob) and ob.name in layer.objects]
+    for ob in there:
+        ob.select_set(True)
+    if active is None or (_is_alive(active) and active.name in layer.objects):
+        layer.objects.active = active
+        if active is not None and active.mode != mode:
+            ops: Any = bpy.ops
+            ops.object.mode_set(mode=mode)
+
+
+def _is_alive(thing: bpy.types.ID) -> bool:
+    """Whether a reference is still valid: what it refers to may have been deleted meanwhile."""
+    try:
+        return bool(thing.name)
+    except ReferenceError:
+        return False
+
+
+def _require_alive(made: Sequence[bpy.types.ID]) -> None:
+    if not all(map(_is_alive, made)):
+        raise ValueError(
+            "the character or something imported was deleted meanwhile: the import has stopped, and nothing is kept"
+        )
+
+
+def _require_unchanged(ob: bpy.types.Object, name: str, key: tuple[Any, ...]) -> None:
+    """Raise ValueError if an armature is not as it was when its motion was computed."""
+    if not _is_alive(ob):
+        raise ValueError(f"{name} was deleted meanwhile: nothing was imported")
+    if ob.mode == "EDIT":
+        raise ValueError(f"{name} was put into Edit Mode meanwhile: nothing was imported")
+    if _key(ob) != key:
+        raise ValueError(f"the bones of {name} or their rotation modes were changed meanwhile: nothing was imported")
+
+
+def _key(ob: bpy.types.Object) -> tuple[Any, ...]:
+    """What the keys of a motion depend on: the bones, their rest, how they inherit and their rotation modes."""
+    if ob.pose is None:
+        return ()
+    data: Any = ob.data
+    rest = np.empty(16 * len(data.bones), np.float32)
+    data.bones.foreach_get("matrix_local", rest)
+    bones = tuple((pb.name, pb.rotation_mode, pb.bone.use_connect) for pb in ob.pose.bones)
+    return bones, rest.tobytes(), tuple(np.array(ob.matrix_world)[:3, :3].round(6).ravel().tolist())
 
 
 def _why_no_actions(ob: bpy.types.Object, rig: Rig) -> str:

@@ -41,6 +41,8 @@ class RunningJob:
     """The panel's Cancel was pressed; the next tick handles it."""
     cancelling: bool = False
     """It was asked to stop, and is finishing by itself."""
+    ended: str = ""
+    """What ended it from outside, in words; its operator reports that."""
 
 
 running: RunningJob | None = None
@@ -51,16 +53,19 @@ def busy() -> str:
     return running.label if running is not None else ""
 
 
-def stop() -> None:
-    """End the running job, if there is one, and let it restore everything."""
+def stop(why: str = "") -> None:
+    """End the running job, if there is one, and let it restore everything; ``why`` is told to the user."""
     global running
     job, running = running, None
     if job is None:
         return
-    if job.timer is not None:
-        bpy.context.window_manager.event_timer_remove(job.timer)
-    job.work.close()
-    redraw()
+    job.ended = why
+    try:
+        if job.timer is not None:
+            bpy.context.window_manager.event_timer_remove(job.timer)
+    finally:
+        job.work.close()
+        redraw()
 
 
 def redraw() -> None:
@@ -108,9 +113,15 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
                     return {"FINISHED"}
                 if self.passes_events:  # another process does the work
                     time.sleep(self.interval)
-        except (ValueError, OSError) as error:
-            self.report({"ERROR"}, str(error))
+        except (ValueError, OSError, ReferenceError) as error:
+            self.report({"ERROR"}, self._words(error))
             return {"CANCELLED"}
+
+    def _words(self, error: Exception) -> str:
+        """An error as the user reads it."""
+        if isinstance(error, ReferenceError):
+            return f"{self.bl_label} was stopped: something that it worked on was deleted meanwhile"
+        return str(error)
 
     def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> set[str]:
         """Tick by tick, in a window."""
@@ -131,6 +142,8 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
     def modal(self, context: bpy.types.Context, event: bpy.types.Event) -> set[str]:
         """Handle one event: Esc asks to stop, the timer advances the work for ``share`` seconds."""
         if running is not self.job:
+            if self.job.ended:
+                self.report({"WARNING"}, f"{self.bl_label} was cancelled, because {self.job.ended}")
             return {"CANCELLED", "PASS_THROUGH"}
         if self.job.asked_to_stop or (event.type == "ESC" and event.value == "PRESS"):
             self.job.asked_to_stop = False
@@ -152,13 +165,13 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
             stop()
             try:
                 self.report({"INFO"}, self.finish(context, result.value))
-            except (ValueError, OSError) as error:
-                self.report({"ERROR"}, str(error))
+            except (ValueError, OSError, ReferenceError) as error:
+                self.report({"ERROR"}, self._words(error))
                 return {"CANCELLED"}
             return {"FINISHED"}
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, ReferenceError) as error:
             stop()
-            self.report({"ERROR"}, str(error))
+            self.report({"ERROR"}, self._words(error))
             return {"CANCELLED"}
         except BaseException:
             stop()
@@ -193,12 +206,12 @@ class NEURAL_IK_OT_stop(bpy.types.Operator):
 
 
 def _before_load(*_: object) -> None:
-    stop()
+    stop("another file was opened")
 
 
 def _before_undo(*_: object) -> None:
     if running is not None and not running.survives_undo:
-        stop()
+        stop("a step was undone or redone")
 
 
 _HANDLERS = (  # persistent: kept when another file is loaded
