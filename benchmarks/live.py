@@ -5,6 +5,14 @@ The server runs in a process of its own, as for a user. At 120 Hz a rig sends on
 of the 63 -> 24 layout; the turnaround is the time until the prediction arrives. Reported are its distribution, answers out
 of order and missing, the memory that the server's process gained after ``--settle`` seconds (until then its replay store
 fills), and the time one answer takes the server alone, which a busy computer affects least.
+
+``--before FOLDER`` compares with the server of another checkout, and ``--beside`` measures one client beside five hostile
+streams as well: floods of training frames, of predictions and of handshakes, of legs and of wide frames. The servers are
+measured in turn, some seconds each, so that whatever else the computer does affects both alike. Printed are the medians over
+the rounds of p99 alone against before, and of p99 beside the streams against alone::
+
+    git clone -q . /tmp/before && git -C /tmp/before checkout -q COMMIT
+    python -m benchmarks.live --beside --before /tmp/before --rounds 6
 """
 
 from __future__ import annotations
@@ -13,6 +21,7 @@ import argparse
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -96,24 +105,126 @@ def resident(pid: int) -> float:
     return int(words[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def serving(root: Path, folder: str) -> tuple[subprocess.Popen[str], int]:
+    """A server of the checkout ``root`` in a process of its own, and its port."""
+    words = [sys.executable, "-m", "neural_network", "serve", "--port", "0", "--json", "--folder", folder]
+    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+    server = subprocess.Popen(words, cwd=root, stdout=subprocess.PIPE, text=True, env={**os.environ, **threads})
+    assert server.stdout is not None
+    return server, json.loads(server.stdout.readline())["port"]
+
+
+def introduced(port: int, rig: str) -> Client:
+    """A client that has sent its handshake and received the answer."""
+    client = Client({"axes": list(ARMATURE), "layout": "legs", "rig": rig}, port=port)
+    client.wait(p.HANDSHAKE)
+    return client
+
+
 def measure(seconds: float, rate: float, settle: float, clients: int) -> dict[str, object]:
     """Run the server and clients; returns the figures."""
     rows = walk(1200, rate)
     with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, "-m", "neural_network", "serve", "--port", "0", "--json", "--folder", folder]
-        threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
-        server = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, **threads})
-        assert server.stdout is not None
+        server, port = serving(ROOT, folder)
         try:
-            port = json.loads(server.stdout.readline())["port"]
-            hello = {"axes": list(ARMATURE), "layout": "legs"}
-            made = [Client(hello | {"rig": f"rig {i}"}, port=port) for i in range(clients)]
-            for client in made:
-                client.wait(p.HANDSHAKE)
+            made = [introduced(port, f"rig {i}") for i in range(clients)]
             return drive(made, server, rows, seconds, rate, settle) | answering()
         finally:
             server.terminate()
             server.wait()
+
+
+WIDE = {"name": "p", "kind": "position"}, {"name": "q", "kind": "rotation"}
+HOSTILE = ("frames", "frames", "wide", "predictions", "handshakes")
+"""The five streams of ``flood``."""
+
+
+def flood(port: int, seconds: float) -> None:
+    """Send all that the server takes over five connections at once."""
+    legs, wide = walk(60, 120), np.zeros(757)
+    wide[3], wide[257:] = 1, np.tile([1, 0, 0, 0], 125)
+    numbers = [{"name": f"n{k}", "kind": "number"} for k in range(250)]
+    rotations = [{"name": f"o{k}", "kind": "rotation", "space": "parent"} for k in range(125)]
+    free = {"axes": list(ARMATURE), "layout": "free", "inputs": [*WIDE, *numbers], "outputs": rotations}
+    streams: dict[socket.socket, list[bytes]] = {}
+    for i, kind in enumerate(HOSTILE):
+        hello = (free if kind in ("wide", "handshakes") else {"axes": list(ARMATURE), "layout": "legs"}) | {
+            "rig": f"h{i}"
+        }
+        made = socket.create_connection(("127.0.0.1", port))
+        made.sendall(p.pack_json(p.HANDSHAKE, hello))
+        made.setblocking(False)
+        part = {
+            "frames": b"".join(p.pack_numbers(p.TRAIN, row) for row in legs),
+            "wide": p.pack_numbers(p.TRAIN, wide) * 10,
+            "predictions": b"".join(p.pack_numbers(p.PREDICT, row[:63]) + p.pack(p.PING) for row in legs),
+            "handshakes": b"".join(p.pack_json(p.HANDSHAKE, hello | {"rig": f"h{i} {k}"}) for k in range(50)),
+        }[kind]
+        streams[made] = [b"", part]
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end and streams:
+        reading, writing, _ = select.select(list(streams), list(streams), [], 0.1)
+        for stream in {*reading, *writing}:
+            try:
+                if stream in reading and not stream.recv(1 << 18):
+                    raise ConnectionResetError
+                left, part = streams[stream]
+                left = left or part
+                streams[stream][0] = left[stream.send(left) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                del streams[stream]
+
+
+def pause(process: subprocess.Popen[str], paused: bool) -> None:
+    """Halt a process, or let it go on, where the system can."""
+    if hasattr(signal, "SIGSTOP"):
+        process.send_signal(signal.SIGSTOP if paused else signal.SIGCONT)
+
+
+def compare(before: Path | None, beside: bool, rounds: int, seconds: float, rate: float) -> dict[str, object]:
+    """p99 of one client with each server in turn, alone and ``beside`` five hostile streams; returns figures and ratios."""
+    rows = walk(1200, rate)
+    roots = {"now": ROOT} | ({"before": before} if before else {})
+    p99: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        servers = {name: serving(root, f"{folder}/{name}") for name, root in roots.items()}
+        try:
+            clients = {name: introduced(port, "rig") for name, (_, port) in servers.items()}
+            for name, client in clients.items():  # until its trainee is past its first steps
+                drive([client], servers[name][0], rows, 5, rate, 0)
+            for _ in range(rounds):
+                for case in ("alone", "beside") if beside else ("alone",):
+                    for name, client in clients.items():
+                        server, port = servers[name]
+                        for other, (process, _) in servers.items():  # the one that is not measured costs nothing
+                            pause(process, other != name)
+                        words = [
+                            sys.executable,
+                            "-m",
+                            "benchmarks.live",
+                            "--flood",
+                            str(port),
+                            "--seconds",
+                            str(seconds + 1),
+                        ]
+                        hostile = subprocess.Popen(words, cwd=ROOT) if case == "beside" else None
+                        time.sleep(1.0)
+                        figures = drive([client], server, rows, seconds, rate, 0)
+                        p99.setdefault(f"{case} {name}", []).append(float(str(figures["p99_ms"])))
+                        if hostile is not None:
+                            hostile.wait()
+        finally:
+            for server, _ in servers.values():
+                pause(server, False)
+                server.terminate()
+                server.wait()
+    out: dict[str, object] = {"rounds": rounds, "p99_ms": p99}
+    for a, b in (("alone now", "alone before"), ("beside now", "alone now"), ("beside before", "alone before")):
+        if a in p99 and b in p99:
+            out[f"{a} / {b}"] = round(float(np.median(p99[a]) / np.median(p99[b])), 3)
+    return out
 
 
 def drive(
@@ -185,5 +296,15 @@ if __name__ == "__main__":
     parser.add_argument("--rate", type=float, default=120, help="frames a second (%(default)s)")
     parser.add_argument("--settle", type=float, default=60, help="seconds before memory is compared (%(default)s)")
     parser.add_argument("--clients", type=int, default=1)
+    parser.add_argument("--before", type=Path, metavar="FOLDER", help="another checkout to compare with")
+    parser.add_argument("--beside", action="store_true", help="measure one client beside five hostile streams as well")
+    parser.add_argument("--rounds", type=int, default=6, help="of the comparison (%(default)s)")
+    parser.add_argument("--round-seconds", type=float, default=6, help="of each of its measurements (%(default)s)")
+    parser.add_argument("--flood", type=int, metavar="PORT", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    print(json.dumps(measure(given.seconds, given.rate, given.settle, given.clients), indent=1))
+    if given.flood is not None:
+        flood(given.flood, given.seconds)
+    elif given.before is not None or given.beside:
+        print(json.dumps(compare(given.before, given.beside, given.rounds, given.round_seconds, given.rate), indent=1))
+    else:
+        print(json.dumps(measure(given.seconds, given.rate, given.settle, given.clients), indent=1))

@@ -3,12 +3,18 @@
 // It has the handshake's answer, the first POSES (1) poses that the server sends, and the prediction for the numbers in
 // ROW.json; an empty list there requests none. Before, "greeted" is printed once the handshake is answered.
 import { readFileSync } from "node:fs";
-import { connect, TYPE } from "./nik_client.mjs";
 
+const loaded = await import("./nik_client.mjs").catch(() => null);
+if (loaded === null || process.argv.length < 6) {
+  const usage = "usage: node check.mjs PORT TOKEN HELLO.json ROW.json [POSES]";
+  process.stderr.write(`${loaded === null ? "check.mjs needs nik_client.mjs beside it, in the same folder" : usage}\n`);
+  process.exit(2);
+}
+const { connect, TYPE } = loaded;
 const [port, token, hello, rowFile, poses] = process.argv.slice(2);
-const row = JSON.parse(readFileSync(rowFile));
 const out = { poses: [] };
 try {
+  const row = JSON.parse(readFileSync(rowFile));
   const client = await connect(JSON.parse(readFileSync(hello)), { port: Number(port), token });
   out.answer = client.answer;
   process.stdout.write("greeted\n");

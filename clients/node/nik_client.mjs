@@ -12,6 +12,7 @@ import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 export const TYPE = { handshake: 1, train: 2, predict: 3, solve: 4, control: 5, ping: 6, auth: 7, pose: 8, error: 0x7f };
 export const FLAG = { answer: 1, exact: 2, learning: 0x10, solving: 0x20, paused: 0x40, poisoned: 0x80 };
 const HEADER = 24;
+const LONGEST = 1 << 20; // [bytes] of an answer
 
 function mac(token, role, first, second) {
   return createHmac("sha256", token).update(Buffer.concat([Buffer.from(`NIK1 ${role}\0`), first, second])).digest();
@@ -65,7 +66,7 @@ export function connect(hello, { host = "127.0.0.1", port = 47807, token = null 
     function opening(message) {
       const greet = () => write(TYPE.handshake, Buffer.from(JSON.stringify(hello)));
       if (message.type === TYPE.auth && message.flags & FLAG.answer) {
-        if (!timingSafeEqual(message.payload, mac(token, "server", nonce, theirs))) {
+        if (message.payload.length !== 32 || !timingSafeEqual(message.payload, mac(token, "server", nonce, theirs))) {
           return reject(new Error("the server does not know the token"));
         }
         return greet();
@@ -93,6 +94,7 @@ export function connect(hello, { host = "127.0.0.1", port = 47807, token = null 
       while (inbox.length >= HEADER) {
         if (inbox.toString("latin1", 0, 4) !== "NIK1") return socket.destroy(new Error("not a NIK1 server"));
         const length = inbox.readUInt32LE(8);
+        if (length > LONGEST) return socket.destroy(new Error(`expected at most ${LONGEST} bytes, got ${length}`));
         if (inbox.length < HEADER + length) return undefined;
         const message = {
           type: inbox.readUInt8(5),
@@ -102,7 +104,11 @@ export function connect(hello, { host = "127.0.0.1", port = 47807, token = null 
           payload: Buffer.from(inbox.subarray(HEADER, HEADER + length)),
         };
         inbox = inbox.subarray(HEADER + length);
-        opening(message);
+        try {
+          opening(message);
+        } catch (error) {
+          return socket.destroy(error); // an answer that is no JSON
+        }
         if (handlers.has(message.type)) handlers.get(message.type)(message);
         else early = [...early, message].slice(-64);
       }

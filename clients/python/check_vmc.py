@@ -8,14 +8,21 @@ line has the newest of each as JSON: name -> x, y, z of its position and x, y, z
 import json
 import sys
 
-from pythonosc.dispatcher import Dispatcher
-from pythonosc.osc_server import BlockingOSCUDPServer
+try:
+    from pythonosc.dispatcher import Dispatcher
+    from pythonosc.osc_server import BlockingOSCUDPServer
+except ImportError:
+    sys.exit("check_vmc.py needs python-osc, which this Python does not have: python -m pip install python-osc")
+
+USAGE = "usage: check_vmc.py [PORT [BONES]], a port to listen on (39539; 0 uses any) and how many bones to wait for (1)"
 
 
 def main() -> None:
     """Listen until enough bones have arrived."""
-    port = int(sys.argv[1]) if len(sys.argv) > 1 else 39539
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    words = sys.argv[1:]
+    if len(words) > 2 or not all(word.isdecimal() for word in words):
+        sys.exit(USAGE)
+    port, count = (*(int(word) for word in words), *(39539, 1)[len(words) :])
     bones = {}
 
     def bone(_, name, *numbers):
@@ -23,7 +30,11 @@ def main() -> None:
 
     dispatcher = Dispatcher()
     dispatcher.map("/VMC/Ext/Bone/Pos", bone)
-    with BlockingOSCUDPServer(("127.0.0.1", port), dispatcher) as server:
+    try:
+        server = BlockingOSCUDPServer(("127.0.0.1", port), dispatcher)
+    except (OSError, OverflowError) as error:
+        sys.exit(f"check_vmc.py cannot listen on port {port}: {error}")
+    with server:
         print(server.server_address[1], flush=True)  # noqa: T201
         while len(bones) < count:
             server.handle_request()

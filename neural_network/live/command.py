@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import math
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,11 +19,15 @@ from ..formats import bvh
 from .body import ServedBody, solving_body
 from .replay import replay
 from .server import PORT, Server, is_loopback
+from .stop_signals import stop_signals
 from .tasks import TASKS, LegMotion, motion_from_clip
 from .trainee import STATES, Settings
 
 TOKEN = "NIK_TOKEN"
 """Environment variable that holds the token: unlike an argument, it is hidden from other users of the computer."""
+
+MOST_FAILURES = 10
+"""Polls in a row that may fail before the server saves and ends."""
 
 Say = Callable[[str], None]
 
@@ -37,7 +43,9 @@ def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser], sa
         "serve",
         help="run a server that learns a rig while it moves, drives it, and solves poses for games",
         description="Listen for rigs that stream their motion, learn from them, and answer with predicted bones and solved "
-        "poses. Ctrl-C saves and exits. docs/protocol.md describes the protocol.",
+        "poses. What is learned is saved every half minute and at the end. Ctrl-C, SIGTERM, SIGHUP and closing the console "
+        "save and exit. Exit codes: 0 everything is saved, 2 wrong options or something could not be saved. "
+        "docs/protocol.md describes the protocol.",
     )
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on; other than this computer requires a token"
@@ -60,7 +68,8 @@ def _add_live(commands: argparse._SubParsersAction[argparse.ArgumentParser], say
         "live",
         help="evaluate live learning on recorded clips",
         description="Stream recorded clips, learn from them frame by frame, and evaluate on whole clips that were held out, "
-        "compared with baselines that need no training.",
+        "compared with baselines that need no training. Give at least two clips. Exit codes: 0, or 2 for clips that cannot "
+        "be read.",
     )
     parser.add_argument(
         "--replay", nargs="+", type=Path, required=True, metavar="FILE.bvh", help="clips of one character"
@@ -73,7 +82,7 @@ def _add_live(commands: argparse._SubParsersAction[argparse.ArgumentParser], say
         metavar="FILE.bvh",
         help="clips to evaluate on (every fourth clip of --replay)",
     )
-    parser.add_argument("--task", nargs="+", choices=TASKS, default=list(TASKS), help="tasks to learn (%(default)s)")
+    parser.add_argument("--task", nargs="+", choices=TASKS, default=list(TASKS), help="tasks to learn (all)")
     parser.add_argument("--skip", type=int, default=0, metavar="N", help="skip each clip's first N frames (0)")
     parser.add_argument("--unit", type=float, metavar="M", help="metres in one file unit (detected)")
     parser.add_argument("--up", choices=("Y", "Z"), help="the axis that points up (detected)")
@@ -87,13 +96,16 @@ def _add_live(commands: argparse._SubParsersAction[argparse.ArgumentParser], say
         "--no-limbs", action="store_true", help="knee: learn the position itself, not the angle on its circle"
     )
     parser.add_argument("--cpu-time", action="store_true", help="measure processor time only, for a busy computer")
-    parser.add_argument("--seed", type=int, default=0, help="(%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all random numbers (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.set_defaults(run=lambda args: run_live(args, say))
 
 
 def run_serve(args: argparse.Namespace, say: Say) -> int:
-    """Serve until Ctrl-C or ``--seconds``; returns 0. Raises ValueError and OSError for wrong settings and a taken port."""
+    """Serve until Ctrl-C, another signal that ends programs, or ``--seconds``; returns 0.
+
+    Raises ValueError and OSError for wrong settings, a taken port, and, in the end, for rigs that could not be saved.
+    """
     token = args.token or os.environ.get(TOKEN) or None
     if args.token == "new":
         token = secrets.token_urlsafe(24)
@@ -111,25 +123,36 @@ def run_serve(args: argparse.Namespace, say: Say) -> int:
             say(f"token: {token}")
         if body is not None:
             say(f"solving {len(body.names)} bones with {args.weights}")
-    try:
-        _serve(server, args, say)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        server.close()
-        for event in server.poll_events():
-            _say_event(event.kind, event.client, event.text, args.json, say)
+    gc.collect()
+    gc.freeze()  # what is here stays: never look through it again while somebody waits for an answer
+    with stop_signals() as stop:
+        try:
+            _serve(server, args, say, stop)
+        finally:
+            try:
+                server.close()
+            finally:
+                for event in server.poll_events():
+                    _say_event(event.kind, event.client, event.text, args.json, say)
     return 0
 
 
-def _serve(server: Server, args: argparse.Namespace, say: Say) -> None:
+def _serve(server: Server, args: argparse.Namespace, say: Say, stop: threading.Event) -> None:
     start = shown = time.monotonic()
     before = (0, 0, 0)
-    while True:
+    failures = 0
+    while not stop.is_set():
         server.wait(0.1)
         now = time.monotonic()
-        for event in server.poll(now):
-            _say_event(event.kind, event.client, event.text, args.json, say)
+        try:
+            for event in server.poll(now):
+                _say_event(event.kind, event.client, event.text, args.json, say)
+            failures = 0
+        except Exception as error:  # a fault of ours: serve on, unless nothing works any more
+            failures += 1
+            _say_event("error", 0, f"the server failed: {type(error).__name__}: {error}", args.json, say)
+            if failures >= MOST_FAILURES:
+                raise OSError(f"the server failed {failures} times in a row, the last time: {error}") from error
         if now - shown >= 1:
             counts = (server.frames, server.predictions, server.solves)
             rates = [(a - b) / (now - shown) for a, b in zip(counts, before, strict=True)]
@@ -169,6 +192,9 @@ def _body(path: Path) -> ServedBody:
 
 def run_live(args: argparse.Namespace, say: Say) -> int:
     """Replay and evaluate; returns 0. Raises ValueError and OSError for clips that cannot be read."""
+    for path in (*args.replay, *args.holdout):
+        if not path.exists():
+            raise FileNotFoundError(f"live: expected .bvh files, and there is no {path}")
     learn = [p for p in args.replay if p not in args.holdout]
     hold = list(args.holdout)
     if not hold:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One client's connection: its socket, what waits to be sent, and what it may send.
+"""One client's connection: its socket, what waits to be answered and to be sent, and what it may send.
 
 Nothing here waits. A client that does not read gets the newest answer of each kind once it reads again, and is closed
 after ``PATIENCE`` seconds or when ``WAITING_BYTES`` have piled up.
@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from .handshake import Hello
 from .protocol import (
@@ -26,15 +28,25 @@ from .protocol import (
     PREDICT,
     SOLVE,
     TRAIN,
+    Message,
+    messages,
 )
 from .rig_store import TaughtRig
 
 READ_BYTES = 65536
-"""Most bytes read from a client in one poll."""
+"""Most bytes read from a client at once; no more are read while as many wait."""
+FIRST_BYTES = 4096
+"""The same, until it has proved that it knows the token."""
+TRAIN_FRAMES = 16
+"""Training frames of a client that may wait; of more, only the newest are learned."""
 WAITING_BYTES = 65536
 """Most bytes of answers that wait for one client; with more it is closed."""
+SORTED = 128
+"""Most messages taken from the inbox at once."""
 PATIENCE = 5.0
 """[s] for a client to give the token, and to read answers."""
+GREETING = 60.0
+"""[s] for a client to send its handshake."""
 
 
 @dataclass
@@ -64,15 +76,30 @@ class Connection:
     dropped: int = 0
     """Frames and answers that were dropped because newer ones waited."""
     mistakes: int = 0
+    frames: deque[Message] = field(default_factory=deque)
+    """Training frames that wait to be learned."""
+    requests: dict[int, Message] = field(default_factory=dict)
+    """Message type -> the newest prediction or solve that waits to be answered."""
+    barrier: Message | None = None
+    """A message that changes what others mean: it waits until all before it are done, and nothing after it is looked at."""
+    saving: Message | None = None
+    """A request to save that is answered once the rig is saved; until then nothing else is."""
+    spent: float = 0.0
+    """Time used [s], as far as it counts against the client (``Server.poll``)."""
+    heard_at: float = 0.0
+    """When it sent something last [s]."""
+    ended: bool = False
+    """It has closed its end; what it has sent before is still looked at."""
     closing: bool = False
     """It is closed, or will be once its outbox is empty."""
     closed: bool = False
 
     def receive(self) -> bool:
         """Read what has come into the inbox; False once the client has closed its end. Closes a broken connection."""
+        most = READ_BYTES if self.authorised else FIRST_BYTES
         try:
-            if len(self.inbox) < READ_BYTES:
-                data = self.socket.recv(READ_BYTES)
+            if len(self.inbox) < most:
+                data = self.socket.recv(most)
                 self.inbox += data
                 return bool(data)
         except (BlockingIOError, InterruptedError):
@@ -80,6 +107,54 @@ class Connection:
         except OSError:
             self.close("connection lost")
         return True
+
+    def sort(self) -> None:
+        """Take complete messages from the inbox: of requests the newest is kept, and of training frames the newest few.
+
+        Raises ProtocolError for bytes that are no message which the client may send now.
+        """
+        if self.barrier is not None or self.saving is not None or not self.inbox:
+            return
+        for message in islice(messages(self.inbox, self.limits), SORTED):
+            if message.type in (PREDICT, SOLVE):
+                self.dropped += message.type in self.requests
+                self.requests[message.type] = message
+            elif message.type == TRAIN:
+                if len(self.frames) >= TRAIN_FRAMES:
+                    self.frames.popleft()
+                    self.dropped += 1
+                self.frames.append(message)
+            else:
+                self.barrier = message
+                return
+
+    def take(self) -> Message | None:
+        """The message to act on now: answers come before learning, because the client waits for them."""
+        if self.closing or self.saving is not None:
+            return None
+        if self.requests:
+            return self.requests.pop(next(iter(self.requests)))
+        if self.frames:
+            return self.frames.popleft()
+        found, self.barrier = self.barrier, None
+        return found
+
+    @property
+    def watches(self) -> bool:
+        """Whether it asked for poses in its handshake."""
+        return self.hello is not None and self.hello.watch
+
+    @property
+    def token_given(self) -> bool:
+        """Whether it has proved that it knows the token, where one is needed."""
+        return bool(self.nonce) and self.authorised
+
+    @property
+    def waits(self) -> bool:
+        """Whether ``take`` has something to give, or would after ``sort``."""
+        if self.closing or self.saving is not None:
+            return False
+        return bool(self.requests or self.frames or self.barrier is not None)
 
     def send(self, data: bytes) -> None:
         """Queue a message; ``write`` sends it. Closes the connection where too much waits already."""
@@ -125,6 +200,9 @@ class Connection:
         """Send one last message, and close once it is sent; what waits to be read or replaced is discarded."""
         self.newest.clear()
         self.inbox.clear()
+        self.requests.clear()
+        self.frames.clear()
+        self.barrier = self.saving = None
         self.send(data)
         self.closing = True
 
@@ -142,7 +220,7 @@ def accept(
 ) -> Connection:
     """A connection of a connected socket. ``with_token``: the client has to prove that it knows the token."""
     nonce = secrets.token_bytes(NONCE) if with_token else b""
-    return Connection(number, connected, now, not with_token, on_close, nonce, progress_at=now)
+    return Connection(number, connected, now, not with_token, on_close, nonce, progress_at=now, heard_at=now)
 
 
 def prepare(connected: socket.socket) -> None:
@@ -151,6 +229,7 @@ def prepare(connected: socket.socket) -> None:
     with contextlib.suppress(OSError):  # not every kind of socket has these options
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, WAITING_BYTES)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
 def limits_for(connection: Connection, effectors: int | None) -> dict[int, tuple[int, int]]:

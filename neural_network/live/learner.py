@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..learning.layers import parameter_count
 from .channels import encode_inputs, encode_outputs, feature_count, stray
 from .layouts import ChannelLayout, groups
 from .trainee import Settings, Trainee
@@ -24,6 +25,11 @@ def new_trainee(layout: ChannelLayout, settings: Settings | None = None, seed: i
     rng = np.random.default_rng(seed)
     # the soles come last; they are not on the wire, and do not count in the error
     return Trainee(feature_count(layout), groups(layout), settings, rng, judged=len(layout.outputs))
+
+
+def weight_count(layout: ChannelLayout, settings: Settings) -> int:
+    """How many weights the network of a layout's trainee has, without making one."""
+    return parameter_count((feature_count(layout), *settings.hidden, sum(groups(layout))), skip=True)
 
 
 def observe(

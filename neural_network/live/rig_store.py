@@ -1,29 +1,41 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rigs that are taught: their trainees in memory, learning, and their weights on disk by fingerprint."""
+"""The rigs that are taught: their trainees in memory, learning, and their weights on disk by fingerprint.
+
+A rig that nobody has taught costs nothing: it takes no place and is never saved. One that was taught stays in memory until
+its file holds all of it, and no file is deleted, or overwritten while it cannot be read. Saving is done by a thread, one rig
+at a time, from a copy, so that a slow disk makes nobody wait.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import threading
 import time
 from collections.abc import Callable, Container
 from pathlib import Path
 
 import numpy as np
 
+from ..learning import model_file
 from .handshake import Hello
 from .layouts import ChannelLayout
-from .learner import new_trainee
+from .learner import new_trainee, weight_count
 from .trainee import Settings, Trainee
 
-MOST_RIGS = 8
-"""In memory."""
+MOST_RIGS = 16
+"""Taught rigs in memory: as many as there are clients, so that one who comes always finds a place that nobody uses."""
 MOST_FILES = 64
 """In the folder."""
+MOST_WEIGHTS = 384 * 1024
+"""Of a rig's network: 1.5 MiB."""
+AUTOSAVE_SECONDS = 30.0
+"""[s] between two times that everything that has learned is saved."""
 
 
 @dataclasses.dataclass
 class TaughtRig:
-    """A rig's trainee and what it learns."""
+    """A rig and what it learns."""
 
     fingerprint: str
     name: str
@@ -32,6 +44,15 @@ class TaughtRig:
     rng: np.random.Generator
     saved_at: int = 0
     """Frames seen when it was saved last."""
+    not_saved: str = ""
+    """Why it cannot be saved, in words; empty where it can, as far as is known."""
+    keep_file: bool = False
+    """Its file could neither be read nor set aside: it is never overwritten."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether it has learned since it was saved last. What nobody has taught never has."""
+        return self.trainee.frames not in (0, self.saved_at)
 
 
 class RigStore:
@@ -41,79 +62,256 @@ class RigStore:
         self.folder, self.settings = folder, settings
         self.rigs: dict[str, TaughtRig] = {}
         self._seed, self._tell = seed, tell
+        self._writer: _Writer | None = None
+        self._queue: list[str] = []
+        """Fingerprints of rigs that wait to be saved."""
+        self._autosaved = float("-inf")
+        self._turn = 0
 
-    def open(self, hello: Hello, in_use: Container[str]) -> tuple[TaughtRig, bool]:
-        """The rig of a handshake with a layout, and whether it was known: from memory, else from disk, else new.
+    def open(self, hello: Hello, in_use: Container[str]) -> tuple[TaughtRig, bool, str]:
+        """The rig of a handshake with a layout, whether it was known, and a sentence for the client, empty for none.
 
-        Makes room where ``MOST_RIGS`` are in memory by saving one whose fingerprint is not ``in_use``; raises ValueError
-        where all are.
+        From memory, else from disk, else new. A file that cannot be read is set aside, and the rig starts untrained.
+        ``in_use``: fingerprints of the rigs of other clients. Raises ValueError where a rig has too many weights, or was
+        saved and cannot come into memory because others are kept there.
         """
+        self.forget_untaught(in_use)
         if hello.fingerprint in self.rigs:
-            return self.rigs[hello.fingerprint], True
-        if len(self.rigs) >= MOST_RIGS:
-            self._evict(in_use)
+            return self.rigs[hello.fingerprint], True, ""
+        assert hello.layout is not None
         settings = self.settings
         if hello.threshold is not None:
             settings = dataclasses.replace(settings, threshold=hello.threshold)
-        assert hello.layout is not None
+        weights = weight_count(hello.layout, settings)
+        if weights > MOST_WEIGHTS:
+            raise ValueError(
+                f"channels: expected a network of at most {MOST_WEIGHTS:,} weights, got {weights:,}; send fewer channels"
+            )
         trainee = new_trainee(hello.layout, settings, self._seed)
         rng = np.random.default_rng(self._seed + 1)
         rig = TaughtRig(hello.fingerprint, hello.rig, hello.layout, trainee, rng)
-        found = self._load(rig)
+        note = ""
+        path = self._path(rig)
+        if path is not None and os.path.lexists(path):
+            self.make_room(in_use)
+            note = self._load(rig, path)
+        elif path is not None and self._full(path):
+            note = rig.not_saved = self._full_text()
         self.rigs[hello.fingerprint] = rig
-        return rig, found
+        if note:
+            self._tell("error", note)
+        return rig, rig.trainee.frames > 0, note
 
-    def save(self, rig: TaughtRig) -> bool:
-        """Save a rig's trainee; False where there is no folder, or it is full. Raises OSError."""
+    def make_room(self, in_use: Container[str]) -> None:
+        """Make sure that one more taught rig may be in memory. Raises ValueError where none can leave it.
+
+        Only a rig that is saved and not ``in_use`` leaves; where there is none, those that are not saved yet are queued.
+        """
+        taught = [rig for rig in self.rigs.values() if rig.trainee.frames]
+        if len(taught) < MOST_RIGS:
+            return
+        idle = [rig for rig in taught if rig.fingerprint not in in_use]
+        saved = [rig for rig in idle if not rig.changed]
+        if saved:
+            del self.rigs[saved[0].fingerprint]
+            return
+        for rig in idle:
+            self.request(rig)
+        reason = next((rig.not_saved for rig in idle if rig.not_saved), "")
+        text = f"expected at most {MOST_RIGS} taught rigs in memory, and all of them are in use or not saved yet"
+        raise ValueError(f"{text}: {reason or 'try again in a moment'}")
+
+    def forget_untaught(self, in_use: Container[str]) -> None:
+        """Drop rigs without a single frame that no client uses."""
+        for key in [k for k, rig in self.rigs.items() if rig.trainee.frames == 0 and k not in in_use]:
+            del self.rigs[key]
+
+    # -- saving ------------------------------------------------------------------------------------------------------
+
+    def request(self, rig: TaughtRig) -> bool:
+        """Save a rig soon, in the background; False, with the reason in ``not_saved``, where that is known to fail."""
         path = self._path(rig)
         if path is None:
-            return False
-        if not path.exists() and len(list(path.parent.glob("*.npz"))) >= MOST_FILES:
-            self._tell("error", f"{path.parent}: expected at most {MOST_FILES} rigs; delete some to save more")
-            return False
-        rig.trainee.save(path)
-        rig.saved_at = rig.trainee.frames
-        self._tell("saved", f"{rig.name}: saved after {rig.trainee.frames} frames")
-        return True
+            rig.not_saved = "the server has no folder for weights"
+        elif rig.keep_file:
+            return False  # the reason stays
+        elif self._full(path):
+            rig.not_saved = self._full_text()
+        else:
+            if rig.changed and rig.fingerprint not in self._queue:
+                self._queue.append(rig.fingerprint)
+            return True
+        return False
+
+    def pending(self, rig: TaughtRig) -> bool:
+        """Whether a rig waits to be saved, or is being saved."""
+        return rig.fingerprint in self._queue or (self._writer is not None and self._writer.rig is rig)
+
+    def tend(self, now: float) -> None:
+        """Take note of what has been saved and begin the next; queue what has changed every ``AUTOSAVE_SECONDS``.
+
+        Never waits: at most one rig's numbers are copied.
+        """
+        if not self._finished(0.0):
+            return
+        if self._autosaved == float("-inf") or now < self._autosaved:
+            self._autosaved = now
+        if now - self._autosaved >= AUTOSAVE_SECONDS:
+            self._autosaved = now
+            for rig in self.rigs.values():
+                if rig.changed and self.folder is not None:
+                    self.request(rig)
+        while self._queue and self._writer is None:
+            rig_or_none = self.rigs.get(self._queue.pop(0))
+            if rig_or_none is not None and rig_or_none.changed:
+                self._begin(rig_or_none)
+
+    def linger(self, seconds: float, interrupted: Callable[[], bool]) -> None:
+        """Give a rig that is being saved so much time to be finished, as nothing else has to be done."""
+        end = time.perf_counter() + seconds
+        while self._writer is not None and time.perf_counter() < end and not interrupted():
+            self._finished(0.0005)
 
     def save_changed(self) -> int:
-        """Save every rig that has learned since it was saved last; returns how many. Raises OSError."""
-        return sum(self.save(rig) for rig in self.rigs.values() if rig.trainee.frames != rig.saved_at)
+        """Save every rig that has learned since it was saved last, and wait for it; returns how many.
+
+        Raises OSError where some could not be saved, once all others are; there are no more reasons than rigs.
+        """
+        self._finished()
+        count, reasons = 0, []
+        for rig in [rig for rig in self.rigs.values() if rig.changed]:
+            if self.folder is None:
+                continue
+            if self.request(rig):
+                self._begin(rig)
+                self._finished()
+                count += not rig.changed
+            if rig.changed:
+                reasons.append(f"{rig.name}: {rig.not_saved}")
+        self._queue.clear()
+        if reasons:
+            raise OSError(f"{len(reasons)} of the taught rigs could not be saved: {'; '.join(reasons)[:2000]}")
+        return count
+
+    def _begin(self, rig: TaughtRig) -> None:
+        path = self._path(rig)
+        assert path is not None
+        try:
+            self._writer = _Writer(rig, path)
+            self._writer.start()
+        except (MemoryError, RuntimeError) as error:  # no memory for the copy, or no more threads
+            self._writer = None
+            self._failed(rig, f"{rig.name} could not be saved: {error or type(error).__name__}")
+
+    def _finished(self, seconds: float | None = None) -> bool:
+        """Whether nothing is being saved any more; waits ``seconds`` for it, or as long as it takes."""
+        if self._writer is None:
+            return True
+        self._writer.join(seconds)
+        if self._writer.is_alive():
+            return False
+        self._note(self._writer)
+        self._writer = None
+        return True
+
+    def _note(self, writer: _Writer) -> None:
+        rig = writer.rig
+        if writer.error:
+            self._failed(rig, writer.error)
+            return
+        if rig.saved_at == writer.saved_at:  # otherwise it was reset or undone meanwhile
+            rig.saved_at = writer.frames
+        rig.not_saved = ""
+        self._tell("saved", f"{rig.name}: saved after {writer.frames} frames")
+
+    def _failed(self, rig: TaughtRig, reason: str) -> None:
+        if rig.not_saved != reason:  # said once, however often it is tried
+            self._tell("error", reason)
+        rig.not_saved = reason
+
+    # -- learning ----------------------------------------------------------------------------------------------------
 
     @property
     def hungry(self) -> bool:
         """Whether there is something to learn."""
         return any(rig.trainee.hungry for rig in self.rigs.values())
 
-    def learn(self, seconds: float) -> None:
-        """Take training steps for ``seconds``, the rigs in turn; at least one step of each where one is due."""
-        hungry = [rig.trainee for rig in self.rigs.values() if rig.trainee.hungry]
+    def learn(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> None:
+        """Take training steps for ``seconds``, the rigs in turn, at least one step where one is due.
+
+        Ends early once ``interrupted``. A rig that cannot learn is paused, and the others go on.
+        """
         end = time.perf_counter() + seconds
-        while hungry:
-            for trainee in hungry:
-                trainee.train(1)
-            if time.perf_counter() >= end:
+        while hungry := [rig for rig in self.rigs.values() if rig.trainee.hungry]:
+            self._turn += 1
+            rig = hungry[self._turn % len(hungry)]
+            try:
+                rig.trainee.train(1)
+            except Exception as error:  # of this rig alone
+                rig.trainee.pause()
+                self._tell("error", f"{rig.name} stopped learning: {type(error).__name__}: {error}")
+            if time.perf_counter() >= end or interrupted():
                 return
-            hungry = [trainee for trainee in hungry if trainee.hungry]
 
-    def _evict(self, in_use: Container[str]) -> None:
-        idle = next((rig for key, rig in self.rigs.items() if key not in in_use), None)
-        if idle is None:
-            raise ValueError(f"expected at most {MOST_RIGS} rigs at a time; close one first")
-        self.save(idle)
-        del self.rigs[idle.fingerprint]
+    # -- files -------------------------------------------------------------------------------------------------------
 
-    def _load(self, rig: TaughtRig) -> bool:
-        path = self._path(rig)
-        if path is None or not path.is_file():
-            return False
+    def _load(self, rig: TaughtRig, path: Path) -> str:
+        """Read a rig's file; returns what went wrong, in words, and where the file is now."""
         try:
             rig.trainee.load(path)
-        except ValueError as error:
-            self._tell("error", f"{error}; starting untrained")
-            return False
-        rig.saved_at = rig.trainee.frames
-        return True
+        except Exception as error:  # whatever is in a file, it is that file's matter alone
+            reason = f"{rig.name}: the saved weights could not be read ({str(error)[:300] or type(error).__name__})"
+        else:
+            rig.saved_at = rig.trainee.frames
+            return ""
+        rig.trainee = new_trainee(rig.layout, rig.trainee.settings, self._seed)
+        try:
+            aside = _unused(path)
+            os.rename(path, aside)
+        except OSError as error:
+            rig.keep_file = True
+            rig.not_saved = (
+                f"{reason}; {path} is left untouched and nothing is saved over it, as it could not be renamed: "
+                f"{error.strerror or error}"
+            )
+            return f"{rig.not_saved}; starting untrained"
+        return f"{reason}; the file is now {aside.name}; starting untrained"
 
     def _path(self, rig: TaughtRig) -> Path | None:
         return None if self.folder is None else self.folder / f"{rig.fingerprint}.npz"
+
+    def _full(self, path: Path) -> bool:
+        try:
+            return not path.exists() and len(list(path.parent.glob("*.npz"))) >= MOST_FILES
+        except OSError:
+            return False  # saving will say what is wrong with the folder
+
+    def _full_text(self) -> str:
+        return (
+            f"{self.folder} holds {MOST_FILES} rigs already, so no other rig is saved; move some of its files elsewhere"
+        )
+
+
+class _Writer(threading.Thread):
+    """Saves a copy of one rig; ``error`` says in words what went wrong."""
+
+    def __init__(self, rig: TaughtRig, path: Path) -> None:
+        super().__init__(name=f"saving {rig.name}")
+        self.rig, self.frames, self.saved_at, self.error = rig, rig.trainee.frames, rig.saved_at, ""
+        self._path, self._model = path, rig.trainee.model()
+
+    def run(self) -> None:
+        """Write the file, whole or not at all."""
+        try:
+            model_file.write(self._path, self._model)
+        except Exception as error:
+            self.error = f"{self.rig.name} could not be saved: {error or type(error).__name__}"
+
+
+def _unused(path: Path) -> Path:
+    """A name beside ``path`` for a file that is set aside, which is not in use; it does not count as a rig's."""
+    names = (path.with_name(f"{path.stem}.damaged{'' if n == 1 else f'-{n}'}") for n in range(1, 1000))
+    found = next((name for name in names if not os.path.lexists(name)), None)
+    if found is None:
+        raise FileExistsError("a thousand files were set aside already")
+    return found

@@ -1,100 +1,66 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The live server: polled from one thread and never blocking, so that a terminal and a timer in Blender can both drive it.
 
-``poll(now)`` does a bounded amount of work and returns what happened. A client that sends faster than it is served loses
-old frames, never new ones; one that stops reading is closed (``connection.py``). Everything from the network is checked
-before it is stored.
+``poll(now)`` works for a bounded time and returns what happened. Clients share that time fairly: it is always the turn of
+the one that has used least, and what does not fit is done in the next poll. A client that sends faster than it is served
+loses old frames, never new ones; one that stops reading is closed (``connection.py``). Everything from the network is
+checked before it is stored, and whatever goes wrong with one client or one file ends neither the server nor another client.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hmac
 import ipaddress
 import os
 import select
 import socket
+import sys
+import time
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from .body import ServedBody
-from .channels import decode, encode_inputs
-from .connection import PATIENCE, Connection, accept, limits_for, prepare
-from .handshake import (
-    pose_to_client,
-    positions_from_client,
-    positions_to_client,
-    read_hello,
-    rotations_from_client,
-)
-from .learner import observe
-from .protocol import (
-    ANSWER,
-    AUTH,
-    CONTROL,
-    ERROR,
-    EXACT,
-    HANDSHAKE,
-    NONCE,
-    PAUSE,
-    PING,
-    POSE,
-    PREDICT,
-    RESET,
-    RESUME,
-    SAVE,
-    SOLVE,
-    TRAIN,
-    UNDO,
-    VERSION,
-    Message,
-    ProtocolError,
-    mac,
-    messages,
-    numbers,
-    pack,
-    pack_json,
-    pack_numbers,
-    pack_status,
-    read_json,
-    state_flags,
-)
+from .connection import GREETING, PATIENCE, Connection, accept, limits_for, prepare
+from .handshake import pose_to_client
+from .protocol import AUTH, ERROR, POSE, PREDICT, SOLVE, Message, ProtocolError, pack, pack_json, pack_numbers
+from .requests import Event as Event
+from .requests import Requests
 from .rig_store import RigStore, TaughtRig
-from .trainee import STATES, Settings
+from .trainee import Settings
 
 PORT = 47807
-TRAIN_FRAMES = 16
-"""Training frames of each client in one poll; of more, only the newest are learned."""
-WORK = 128
-"""Units of ``COSTS`` for each client in one poll; the rest waits for the next one."""
-COSTS = {HANDSHAKE: 64, CONTROL: 32}
-"""Messages that may write a file. Others cost 1, and 4 more where a waiting request is answered before them."""
-STATUS_SECONDS = 0.1
-"""[s] between two statuses to one client."""
+CLOCK = time.perf_counter if sys.platform == "win32" else time.thread_time
+"""Time [s] that counts against a client: the processor's where that is known exactly."""
+POLL_SECONDS = 0.003
+"""[s] of answering and observing in one poll, for all clients together; it may last one message longer."""
+REST = 1.5
+"""Times what a poll has taken, in which only those are served who have not had their share (``wait``)."""
+HEAD_START = 0.005
+"""[s] that a client which was silent may use before those that never are get another turn."""
+LEARNING = 0.4
+"""Part of the usual time between two requests that is used for learning (``wait``)."""
+RESTING = 0.05
+"""[s] the longest usual time between two requests for which learning is interrupted (``wait``)."""
 MOST_CLIENTS = 16
+"""That have sent their handshake."""
+MOST_STRANGERS = 64
+"""Connections without a handshake yet. They take no place from clients, and the silent ones make way for new ones."""
+ACCEPTED = 8
+"""Connections accepted in one poll."""
+SILENT = 60.0
+"""[s] of silence after which a client that watches nothing makes way for another."""
 MOST_MISTAKES = 100
 """Refused messages of one client before it is closed."""
 LEAST_TOKEN = 16
 """Characters of a token, where other computers can connect."""
 
 
-class Event(NamedTuple):
-    """Something for a person to see."""
-
-    kind: str
-    """connected, refused, handshake, state, guard, saved, closed, error"""
-    client: int
-    """Number of the client, 0 for none."""
-    text: str
-
-
 class Server:
     """Listens at once. Port 0 takes any free port (see ``port``); ``folder`` keeps the weights, None keeps none.
 
-    Raises ValueError for an address that other computers can reach without a token of 16 characters, OSError for a taken
-    port.
+    What was taught is saved every half minute (``rig_store.py``), on request, and by ``close``. Raises ValueError for an
+    address that other computers can reach without a token of 16 characters, OSError for a taken port.
     """
 
     def __init__(
@@ -117,12 +83,22 @@ class Server:
         if token is not None and not token:
             raise ValueError("token: expected at least one character, got an empty one; leave it out for none")
         self.token, self.body = token, body
-        self.frames = self.predictions = self.solves = 0
         self._store = RigStore(folder, settings or Settings(), seed, lambda kind, text: self._tell(kind, None, text))
         self._clients: list[Connection] = []
+        self._requests = Requests(self._store, self._clients, body, token, self._tell)
         self._count = 0
         self._now = 0.0
         """Time of the last poll [s]."""
+        self._rest_until = 0.0
+        """Until when those who have had their share wait, on ``time.perf_counter``."""
+        self._resting: set[int] = set()
+        """Numbers of those who have had their share, while they wait."""
+        self._turn = 0.0
+        """Time used [s] by the client that was served last: nobody who comes later begins far below it."""
+        self._asked_at, self._usual_gap = 0.0, 1.0
+        """When something was requested last, and the usual time between two requests [s]."""
+        self._deaf_until = 0.0
+        """Until when nobody is accepted, on ``time.perf_counter``."""
         self._events: list[Event] = []
         self._listener = _listen(host, port)
         self.port: int = self._listener.getsockname()[1]
@@ -132,20 +108,48 @@ class Server:
         """The rigs in memory, by fingerprint."""
         return self._store.rigs
 
+    @property
+    def frames(self) -> int:
+        """Training frames taken."""
+        return self._requests.frames
+
+    @property
+    def predictions(self) -> int:
+        """Predictions answered."""
+        return self._requests.predictions
+
+    @property
+    def solves(self) -> int:
+        """Solves answered."""
+        return self._requests.solves
+
     # -- driving -----------------------------------------------------------------------------------------------------
 
     def poll(self, now: float, work_seconds: float = 0.0) -> list[Event]:
-        """Serve everyone once without waiting, then learn for ``work_seconds`` (at least one step where one is due).
+        """Serve everyone without waiting, and learn until ``work_seconds`` are over (at least one step where one is due).
 
         ``now`` [s] on any clock that only goes forward. Returns what happened.
         """
+        begin, used = time.perf_counter(), CLOCK()
         self._now = now
         self._accept(now)
-        for client in list(self._clients):
-            self._read(client, now)
+        self._serve(now, used + POLL_SECONDS)
         for client in list(self._clients):
             client.write(now)
-        self._store.learn(work_seconds)
+            self._dismiss_silent(client, now)
+        self._store.tend(now)
+        savers = [c for c in self._clients if c.saving is not None]
+        if savers:
+            self._store.linger(used + POLL_SECONDS - CLOCK(), self._anything_to_read)
+        for client in savers:
+            self._requests.answer_saved(client)
+            client.write(now)
+            self._sort(client)
+        if self._resting:
+            self._resting = set()
+        else:
+            self._store.learn(begin + work_seconds - time.perf_counter(), self._anything_to_read)
+            self._rest_until = time.perf_counter() + REST * (CLOCK() - used)
         return self.poll_events()
 
     def poll_events(self) -> list[Event]:
@@ -154,13 +158,33 @@ class Server:
         return events
 
     def wait(self, seconds: float) -> None:
-        """Sleep until a client sends something, at most ``seconds``; not at all where there is something to learn."""
-        if self._store.hungry:
-            seconds = 0.0
-        reading = [self._listener, *(c.socket for c in self._clients)]
-        writing = [c.socket for c in self._clients if c.outbox]
+        """Sleep until a client sends something, at most ``seconds``; not where there is something to do.
+
+        Learning fills ``LEARNING`` of the usual time between two requests. Then nothing is done until the next one, so that it is
+        answered at once and not after a learning step; where none comes, learning goes on. While some clients send more
+        than can be served, there is a rest after each poll, in which only the others are heard: a server that never rests
+        is put behind other programs by the system just when such a client asks.
+        """
+        busy = {c.number for c in self._clients if c.waits}
+        others = [c for c in self._clients if c.number not in busy]
+        if busy and any(c.hello is not None for c in others):
+            seconds = min(seconds, self._rest_until - time.perf_counter())
+        elif busy:
+            return
+        elif self._store.hungry:
+            since = time.perf_counter() - self._asked_at
+            resting = self._usual_gap < RESTING and LEARNING * self._usual_gap < since < 1.5 * self._usual_gap
+            seconds = min(seconds, 1.5 * self._usual_gap - since) if resting else 0.0
+        if any(c.saving is not None for c in self._clients):
+            seconds = min(seconds, 0.005)
+        reading = [c.socket for c in others]
+        if time.perf_counter() >= self._deaf_until:
+            reading.append(self._listener)
+        writing = [c.socket for c in others if c.outbox]
         with contextlib.suppress(OSError, ValueError):
-            select.select(reading, writing, [], seconds)
+            select.select(reading, writing, [], max(0.0, seconds))
+        if busy and others and time.perf_counter() < self._rest_until:
+            self._resting = busy
 
     def publish(self, root_pos: np.ndarray, rotations: np.ndarray, moment: float = 0.0) -> None:
         """Send the body's pose to every client that watches: root head (3) [m], rotations (J, 4) relative to parents.
@@ -173,21 +197,28 @@ class Server:
             raise ValueError(f"publish: expected rotations of the body's {count} bones, got {np.shape(rotations)}")
         for client in list(self._clients):
             hello = client.hello
-            if hello is not None and hello.watch:
+            if hello is None or not hello.watch:
+                continue
+            try:
                 data = pack_numbers(POSE, pose_to_client(hello, root_pos, rotations), time=moment)
                 client.send_newest(POSE, data)
                 client.write(self._now)
+            except Exception as error:  # of this client alone
+                self._fail(client, error)
 
     def clients(self) -> int:
         """How many clients are connected."""
         return len(self._clients)
 
     def save(self) -> int:
-        """Save every rig that has learned since it was saved last; returns how many. Nothing without a folder."""
+        """Save every rig that has learned since it was saved last; returns how many. Nothing without a folder.
+
+        Waits for the disk. Raises OSError where some could not be saved, once the others are.
+        """
         return self._store.save_changed()
 
     def close(self) -> None:
-        """Save, close every connection and free the port."""
+        """Save, close every connection and free the port. Raises OSError, in the end, where some rigs could not be saved."""
         try:
             self.save()
         finally:
@@ -196,16 +227,17 @@ class Server:
             self._listener.close()
 
     def attach(self, connection: socket.socket, now: float) -> int:
-        """Serve a connected socket; returns the client's number, 0 where there are too many."""
+        """Serve a connected socket; returns the client's number. A silent one makes way where too many are connected."""
         prepare(connection)
-        if len(self._clients) >= MOST_CLIENTS:
-            with contextlib.suppress(OSError):
-                connection.send(pack_json(ERROR, {"code": "busy", "text": f"expected at most {MOST_CLIENTS} clients"}))
-            connection.close()
-            self._tell("refused", None, "too many clients")
-            return 0
+        strangers = [c for c in self._clients if c.hello is None and not c.closing]
+        if len(strangers) >= MOST_STRANGERS:
+            quiet = min(strangers, key=lambda c: (c.token_given, bool(c.inbox), c.number))
+            self._dismiss(quiet, "busy", "expected a handshake; others have come meanwhile")
+            quiet.write(now)
+            quiet.close("made way for another")
         self._count += 1
         client = accept(connection, self._count, now, self.token is not None, self._closed)
+        client.spent = self._turn
         self._set_limits(client)
         self._clients.append(client)
         self._tell("connected", client, "connected")
@@ -215,81 +247,132 @@ class Server:
     # -- clients -----------------------------------------------------------------------------------------------------
 
     def _accept(self, now: float) -> None:
-        for _ in range(4):
+        for _ in range(ACCEPTED):
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
+            except BlockingIOError:
                 return
-            self.attach(connection, now)
-
-    def _read(self, client: Connection, now: float) -> None:
-        if client.closing:
-            return
-        connected = client.receive()
-        if client.closed:
-            return
-        if client.inbox:
+            except OSError:  # too many open files: hear nobody for a while, instead of trying without end
+                self._deaf_until = time.perf_counter() + 0.2
+                return
             try:
-                self._handle(client, now)
-            except ProtocolError as error:
-                self._dismiss(client, "protocol", str(error))
+                self.attach(connection, now)
+            except OSError:  # gone already
+                connection.close()
+
+    def _serve(self, now: float, end: float) -> None:
+        """Act on messages until ``end``, one after the other, always of the client that has used least time."""
+        while True:
+            self._receive(now)
+            waiting = [c for c in self._clients if c.waits and c.number not in self._resting]
+            if not waiting:
                 return
-        if not connected:
+            client = min(waiting, key=lambda c: c.spent)
+            self._turn = max(self._turn, client.spent)
+            begin = CLOCK()
+            self._act(client, now)
+            over = CLOCK()
+            client.spent += over - begin
+            if over >= end:
+                return
+
+    def _receive(self, now: float) -> None:
+        """Read what has come, and sort it."""
+        for client in self._readable():
+            began = CLOCK()
+            before = len(client.inbox)
+            if not client.receive():
+                client.ended = True
+            if len(client.inbox) > before:
+                client.heard_at = now
+                if not client.waits:  # time that it did not use is not saved up
+                    client.spent = max(client.spent, self._turn - HEAD_START)
+            self._sort(client)
+            client.spent += CLOCK() - began
+        for client in [c for c in self._clients if c.ended and not c.waits and c.saving is None]:
             client.close("left")
-        elif not client.authorised and now - client.since > PATIENCE:
-            self._dismiss(client, "token", f"expected the token within {PATIENCE:g} s")
 
-    def _handle(self, client: Connection, now: float) -> None:
-        """Act on everything that has come. Of waiting predictions, solves and many training frames the newest count."""
-        newest: dict[int, Message] = {}
-        frames: list[Message] = []
-        work = 0
-        while work < WORK and not client.closing:
-            # limits are looked up for each message: a handshake changes what is allowed after it
-            message = next(messages(client.inbox, client.limits), None)
-            if message is None:
-                break
-            if message.type in (PREDICT, SOLVE):
-                client.dropped += message.type in newest
-                newest[message.type] = message
-            elif message.type == TRAIN:
-                frames.append(message)
-            else:  # these change what the others mean: keep the order
-                work += COSTS.get(message.type, 1) + 4 * bool(newest or frames)
-                self._flush(client, frames, newest, now)
-                self._guarded(client, message, now)
-        self._flush(client, frames, newest, now)
-
-    def _flush(self, client: Connection, frames: list[Message], newest: dict[int, Message], now: float) -> None:
-        if newest:  # answers before learning: the client waits for them
-            for message in newest.values():
-                self._guarded(client, message, now)
-            client.write(now)
-        client.dropped += max(0, len(frames) - TRAIN_FRAMES)
-        for message in frames[-TRAIN_FRAMES:]:
-            self._guarded(client, message, now)
-        frames.clear()
-        newest.clear()
-
-    def _guarded(self, client: Connection, message: Message, now: float) -> None:
-        """Act on a message; a ValueError becomes an error message to the client."""
-        if client.closing:
-            return
+    def _readable(self) -> list[Connection]:
+        """Clients that have sent something, or have closed their end."""
+        open_ = [c for c in self._clients if not c.ended and not c.closing]
         try:
-            self._act(client, message, now)
+            ready = set(select.select([c.socket for c in open_], [], [], 0)[0])
+        except (OSError, ValueError):  # a socket that broke just now, or more files than select can handle: try all
+            return open_
+        return [c for c in open_ if c.socket in ready]
+
+    def _anything_to_read(self) -> bool:
+        return any(c.waits for c in self._clients) or bool(self._readable())
+
+    def _sort(self, client: Connection) -> None:
+        try:
+            client.sort()
+        except ProtocolError as error:
+            self._dismiss(client, "protocol", str(error))
+
+    def _act(self, client: Connection, now: float) -> None:
+        """Act on one message of a client. What goes wrong becomes an error message to it, and nothing else."""
+        message = client.take()
+        if message is None:
+            return
+        if message.type in (PREDICT, SOLVE):
+            moment = time.perf_counter()
+            self._usual_gap += 0.2 * (min(moment - self._asked_at, 1.0) - self._usual_gap)
+            self._asked_at = moment
+        try:
+            if self._requests.needs_place(client, message) and not self._place(now):
+                self._dismiss(client, "busy", f"expected at most {MOST_CLIENTS} clients")
+                return
+            refusal = self._requests.act(client, message, now)
+            if refusal:
+                self._dismiss(client, "token", refusal)
+                return
+            self._set_limits(client)
         except ValueError as error:
-            client.mistakes += 1
-            if client.mistakes > MOST_MISTAKES:
-                self._dismiss(client, "mistakes", f"expected at most {MOST_MISTAKES} mistakes; the last: {error}")
-            else:
-                text = {"code": "value", "text": str(error)[:400], "type": message.type}
-                client.send_newest(ERROR, pack_json(ERROR, text, sequence=message.sequence, time=message.time))
-                if client.mistakes == 1:
-                    self._tell("error", client, str(error)[:400])
+            self._mistake(client, message, "value", str(error), 1)
+        except (
+            Exception
+        ) as error:  # a fault of ours that this client has met: it ends neither the server nor other clients
+            self._mistake(client, message, "server", f"the server failed: {type(error).__name__}: {error}", 10)
+        client.write(now)
+        self._sort(client)
+
+    def _place(self, now: float) -> bool:
+        """Whether one more client may send its handshake; the one that has been silent longest makes way where it may."""
+        known = [c for c in self._clients if c.hello is not None and not c.closing]
+        if len(known) < MOST_CLIENTS:
+            return True
+        silent = [c for c in known if now - c.heard_at > SILENT and not (self.body is not None and c.watches)]
+        if not silent:
+            return False
+        silent[0].close("silent, and made way for another")
+        return True
+
+    def _mistake(self, client: Connection, message: Message, code: str, text: str, weight: int) -> None:
+        client.mistakes += weight
+        if client.mistakes > MOST_MISTAKES:
+            self._dismiss(client, "mistakes", f"expected at most {MOST_MISTAKES} mistakes; the last: {text}")
+            return
+        told = {"code": code, "text": text[:400], "type": message.type}
+        client.send_newest(ERROR, pack_json(ERROR, told, sequence=message.sequence, time=message.time))
+        if client.mistakes == weight or code != "value":
+            self._tell("error", client, text[:400])
+
+    def _fail(self, client: Connection, error: Exception) -> None:
+        """Close a client that the server failed to serve."""
+        self._dismiss(client, "server", f"the server failed: {type(error).__name__}: {error}")
 
     def _set_limits(self, client: Connection) -> None:
         solves = self.body is not None and self.body.solve is not None
         client.limits = limits_for(client, len(self.body.effectors) if self.body is not None and solves else None)
+
+    def _dismiss_silent(self, client: Connection, now: float) -> None:
+        if client.closing or client.hello is not None:
+            return
+        if not client.authorised and now - client.since > PATIENCE:
+            self._dismiss(client, "token", f"expected the token within {PATIENCE:g} s")
+        elif now - client.heard_at > GREETING:
+            self._dismiss(client, "silent", f"expected a handshake within {GREETING:g} s")
 
     def _dismiss(self, client: Connection, code: str, text: str) -> None:
         """Send an error and close once it is sent."""
@@ -298,134 +381,12 @@ class Server:
 
     def _closed(self, client: Connection, reason: str) -> None:
         self._clients.remove(client)
+        self._store.forget_untaught(self._requests.in_use())
         self._tell("closed", client, reason)
 
     def _tell(self, kind: str, client: Connection | None, text: str) -> None:
         if len(self._events) < 256:
             self._events.append(Event(kind, 0 if client is None else client.number, text))
-
-    # -- requests ----------------------------------------------------------------------------------------------------
-
-    def _act(self, client: Connection, message: Message, now: float) -> None:
-        head = {"sequence": message.sequence, "time": message.time, "flags": ANSWER}
-        if message.type == AUTH:
-            self._authorise(client, message)
-        elif message.type == PING:
-            client.send_newest(PING, pack(PING, message.payload, **head))  # type: ignore[arg-type]
-        elif message.type == HANDSHAKE:
-            self._greet(client, message)
-        elif message.type == SOLVE:
-            self._solve(client, message)
-        elif client.rig is not None:
-            rig = client.rig
-            if message.type == TRAIN:
-                self._train(client, rig, message, now)
-            elif message.type == PREDICT:
-                x, scene = encode_inputs(rig.layout, numbers(message.payload))
-                row = decode(rig.layout, rig.trainee.predict(x), scene, exact=bool(message.flags & EXACT))
-                self.predictions += 1
-                head["flags"] = ANSWER | state_flags(rig.trainee.status())
-                client.send_newest(PREDICT, pack_numbers(PREDICT, row, **head))
-            else:
-                self._control(client, rig, message.payload[0])
-                status = pack_status(rig.trainee.status(), client.dropped)
-                client.send(pack(CONTROL, status, **head))  # type: ignore[arg-type]
-
-    def _authorise(self, client: Connection, message: Message) -> None:
-        theirs, proof = message.payload[:NONCE], message.payload[NONCE:]
-        assert self.token is not None  # without a token, no client has to authorise
-        if not hmac.compare_digest(proof, mac(self.token, "client", client.nonce, theirs)):
-            self._dismiss(client, "token", "the token is not the right one")
-            return
-        client.authorised = True
-        self._set_limits(client)
-        client.send(pack(AUTH, mac(self.token, "server", theirs, client.nonce), flags=ANSWER))
-
-    def _greet(self, client: Connection, message: Message) -> None:
-        hello = read_hello(read_json(message.payload))
-        found = False
-        rig = None
-        if hello.layout is not None:
-            in_use = {c.rig.fingerprint for c in self._clients if c.rig is not None}
-            rig, found = self._store.open(hello, in_use)
-        client.hello, client.rig = hello, rig
-        self._set_limits(client)
-        answer: dict[str, object] = {
-            "version": VERSION,
-            "fingerprint": hello.fingerprint,
-            "status_per_second": round(1 / STATUS_SECONDS),
-        }
-        if rig is not None:
-            s, status = rig.trainee.settings, rig.trainee.status()
-            answer |= {"input_size": rig.layout.input_size, "output_size": rig.layout.output_size, "found": found}
-            answer |= {"threshold": s.threshold, "calm_frames": s.calm_frames, "alarm": s.alarm}
-            answer |= {"state": STATES[status.state], "frames": status.frames}
-        if self.body is not None:
-            answer["body"] = {
-                "bones": self.body.names,
-                "parents": self.body.parents,
-                "offsets": positions_to_client(hello, self.body.offsets).tolist(),
-                "effectors": [self.body.names[e] for e in self.body.effectors],
-                "solves": self.body.solve is not None,
-            }
-        client.send(pack_json(HANDSHAKE, answer, flags=ANSWER, sequence=message.sequence, time=message.time))
-        self._tell("handshake", client, f"{hello.rig}: {'weights found' if found else 'new' if rig else 'watching'}")
-
-    def _train(self, client: Connection, rig: TaughtRig, message: Message, now: float) -> None:
-        row = numbers(message.payload)
-        before = rig.trainee.state, rig.trainee.poisoned
-        observe(rig.layout, rig.trainee, row[: rig.layout.input_size], row[rig.layout.input_size :], rig.rng)
-        self.frames += 1
-        status = rig.trainee.status()
-        if status.state != before[0]:
-            self._tell("state", client, f"{rig.name}: {STATES[status.state]}")
-        if status.poisoned and not before[1]:
-            self._tell("guard", client, f"{rig.name}: the error jumped to {status.error:.3g}; learning is paused")
-        if now - client.status_at >= STATUS_SECONDS or status.poisoned != before[1]:
-            client.status_at = now
-            data = pack_status(status, client.dropped)
-            client.send_newest(TRAIN, pack(TRAIN, data, flags=ANSWER, sequence=message.sequence, time=message.time))
-
-    def _control(self, client: Connection, rig: TaughtRig, code: int) -> None:
-        if code == PAUSE:
-            rig.trainee.pause()
-        elif code == RESUME:
-            rig.trainee.resume()
-        elif code == RESET:
-            rig.trainee.reset()
-        elif code == UNDO:
-            if not rig.trainee.undo():
-                raise ValueError("undo: expected a good snapshot, there is none yet")
-        elif code == SAVE:
-            if not self._store.save(rig):
-                raise ValueError("save: expected a folder for weights that is not full")
-        else:
-            raise ValueError(f"control: expected one of {(PAUSE, RESUME, SAVE, RESET, UNDO)}, got {code}")
-        self._tell("state", client, f"{rig.name}: {STATES[rig.trainee.state]}{', paused' * rig.trainee.paused}")
-
-    def _solve(self, client: Connection, message: Message) -> None:
-        body, hello = self.body, client.hello
-        assert body is not None
-        assert body.solve is not None
-        assert hello is not None
-        row = numbers(message.payload)
-        if not bool((np.abs(row) <= 1e7).all()):
-            raise ValueError("solve: expected finite numbers, got NaN, infinity or more than 1e7")
-        count = len(body.effectors)
-        targets, root = row[:-7].reshape(count, 8), row[-7:]
-        positions = positions_from_client(hello, targets[:, :3])
-        weights = targets[:, 7]
-        if weights.min(initial=0) < 0 or weights.max(initial=0) > 1:
-            raise ValueError("solve: expected weights from 0 to 1")
-        turns = rotations_from_client(hello, np.concatenate([targets[:, 3:7], root[None, 3:]]))
-        root_pos = positions_from_client(hello, root[:3])
-        if np.abs(positions - root_pos).max(initial=0) > 100:
-            raise ValueError("solve: expected targets within 100 m of the root; check the units")
-        root_pos, rotations, errors = body.solve(positions, turns[:-1], weights, root_pos, turns[-1])
-        self.solves += 1
-        out = np.concatenate([pose_to_client(hello, root_pos, rotations), np.asarray(errors) / hello.unit])
-        head = {"flags": ANSWER, "sequence": message.sequence, "time": message.time}
-        client.send_newest(SOLVE, pack_numbers(SOLVE, out, **head))
 
 
 def is_loopback(host: str) -> bool:

@@ -28,6 +28,7 @@ from ..learning.optimizer import Adam, AdamSettings, inverse_time
 NEW, LEARNING, SOLVING = 0, 1, 2
 STATES = ("new", "learning", "solving")
 KIND = "live"  # of the model file
+_GROWTH = 128 << 10  # [bytes] by which the replay store grows, at most
 _OLDER_FORMAT = 1  # of saved files before model files had kinds
 
 
@@ -139,20 +140,11 @@ class Trainee:
         """Forget everything: weights, replay, statistics, snapshots."""
         s = self.settings
         self._widths = (self.inputs, *s.hidden, self.outputs)
-        self._flat = np.zeros(layers.parameter_count(self._widths, skip=True), np.float32)
-        self._slope = np.zeros_like(self._flat)
-        self._stack, self._gradients = (layers.stack(a, self._widths, skip=True) for a in (self._flat, self._slope))
-        # the last layer starts at zero: an untrained network answers the mean of what it has seen
-        for weight, _ in self._stack.layers[:-1]:
-            weight[:] = self._rng.standard_normal(weight.shape, np.float32) / np.sqrt(len(weight))
-        self._adam = Adam(
-            self._flat, AdamSettings(0.9, 0.99, 1e-6, s.decay), layers.weight_mask(self._widths, skip=True)
-        )
+        self._made = self._learns = False
         row = 4 * max(self.inputs, self.outputs)
         self.capacity = int(max(64, min(s.store_frames, s.store_bytes // row)))
         self._x, self._y = np.zeros((0, self.inputs), np.float32), np.zeros((0, self.outputs), np.float32)
         self._age = np.zeros(0, np.int64)
-        self._make_room(64)
         self._moments = np.zeros((2, self.inputs)), np.zeros((2, self.outputs))
         self._scales = (np.zeros(self.inputs), np.ones(self.inputs), np.zeros(self.outputs), np.ones(self.outputs))
         self._scales32 = tuple(v.astype(np.float32) for v in self._scales)
@@ -164,6 +156,33 @@ class Trainee:
         self._recent_errors: list[float] = []
         self._newest: list[int] = []
         self._good: _Snapshot | None = None
+
+    def _make(self) -> None:
+        """Make the network with the first frame: a rig that nobody teaches takes no memory."""
+        if self._made:
+            return
+        self._flat = np.zeros(layers.parameter_count(self._widths, skip=True), np.float32)
+        self._stack = layers.stack(self._flat, self._widths, skip=True)
+        # the last layer starts at zero: an untrained network answers the mean of what it has seen
+        for weight, _ in self._stack.layers[:-1]:
+            self._rng.standard_normal(out=weight.reshape(-1), dtype=np.float32)
+            weight /= np.sqrt(len(weight))
+        self._make_room(64)
+        self._made = True
+
+    def _prepare(self) -> None:
+        """Make what learning needs besides, before the first step: the optimiser's state, and room for a snapshot."""
+        if self._learns:
+            return
+        self._slope = np.zeros_like(self._flat)
+        self._gradients = layers.stack(self._slope, self._widths, skip=True)
+        self._adam = Adam(
+            self._flat,
+            AdamSettings(0.9, 0.99, 1e-6, self.settings.decay),
+            layers.weight_mask(self._widths, skip=True),
+        )
+        self._good_weights = (np.zeros_like(self._flat), np.zeros_like(self._flat), np.zeros_like(self._flat))
+        self._learns = True
 
     # -- the stream --------------------------------------------------------------------------------------------------
 
@@ -182,6 +201,7 @@ class Trainee:
         if not (np.all(np.isfinite(x)) and np.all(np.isfinite(y))):
             raise ValueError("frame: expected finite numbers, got NaN or infinity")
         first = self.frames == 0
+        self._make()
         self.error = self._distance(self.predict(x), y)
         self.frames += 1
         if first:
@@ -198,6 +218,8 @@ class Trainee:
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Outputs (outputs) for ``x`` (inputs), or (N, outputs) for (N, inputs); before the first frame zeros."""
+        if not self._made:
+            return np.zeros((*np.shape(x)[:-1], self.outputs))
         mean, deviation, out_mean, out_deviation = self._scales
         unit = self._near((np.asarray(x, np.float64) - mean) / deviation).astype(np.float32)
         return layers.forward(self._stack, unit)[-1] * out_deviation + out_mean
@@ -251,6 +273,11 @@ class Trainee:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write weights, statistics and replay to ``path`` (npz), whole or not at all: by renaming a temporary file."""
+        model_file.write(path, self.model())
+
+    def model(self) -> model_file.Model:
+        """A copy of everything that ``save`` writes, so that it can be written while learning goes on."""
+        self._make()
         n = self.stored
         about = {
             "inputs": self.inputs,
@@ -266,11 +293,13 @@ class Trainee:
             "next_scale": self._next_scale,
             "rows": self._rows,
         }
-        tensors = {**layers.to_tensors(self._stack), "adam.first": self._adam.first, "adam.second": self._adam.second}
+        nothing = np.zeros_like(self._flat)
+        moments = (self._adam.first, self._adam.second) if self._learns else (nothing, nothing)
+        tensors = {**layers.to_tensors(self._stack), "adam.first": moments[0], "adam.second": moments[1]}
         tensors |= {f"scale_{i}": a for i, a in enumerate(self._scales)}
         tensors |= {f"moment_{i}": a for i, a in enumerate(self._moments)}
         tensors |= {"replay.inputs": self._x[:n], "replay.outputs": self._y[:n], "replay.frame": self._age[:n]}
-        model_file.write(path, model_file.Model(KIND, about, tensors))
+        return model_file.Model(KIND, about, {name: np.array(a) for name, a in tensors.items()})
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Take up what ``save`` wrote. Raises ValueError, and changes nothing, where the file is of other sizes."""
@@ -279,6 +308,8 @@ class Trainee:
         got = tuple(about.get(k) for k in ("inputs", "groups", "hidden"))
         if want != got:
             raise ValueError(f"{path}: expected inputs, groups, hidden {want}, got {got}; reset to learn anew")
+        self._make()
+        self._prepare()
         try:
             if about.get("format") == _OLDER_FORMAT:
                 tensors = _from_older(tensors, self._widths)
@@ -292,6 +323,8 @@ class Trainee:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path}: the file is damaged: {error}") from None
         self.reset()
+        self._make()
+        self._prepare()
         self._flat[:], self._adam.step = flat, numbers["steps"]
         self._adam.first[:], self._adam.second[:] = tensors["adam.first"], tensors["adam.second"]
         self._scales = (tensors["scale_0"], tensors["scale_1"], tensors["scale_2"], tensors["scale_3"])
@@ -372,12 +405,11 @@ class Trainee:
     def _make_room(self, rows: int) -> None:
         have = len(self._x)
         if rows > have:
-            size = min(self.capacity, max(rows, 2 * have))
-            for name in ("_x", "_y", "_age"):
-                old = getattr(self, name)
-                new = np.zeros((size, *old.shape[1:]), old.dtype)
-                new[:have] = old
-                setattr(self, name, new)
+            more = max(64, _GROWTH // (4 * max(self.inputs, self.outputs)))
+            size = min(self.capacity, max(rows, min(2 * have, have + more)))
+            for array in (self._x, self._y, self._age):
+                # in place, so that the old rows and the new ones are never both in memory; nothing else refers to them
+                array.resize((size, *array.shape[1:]), refcheck=False)
 
     def _rescale(self) -> None:
         """Bring the standardisation up to date; the weights stay, and learn the difference (see ``observe`` for when)."""
@@ -390,6 +422,7 @@ class Trainee:
 
     def _step(self) -> None:
         s = self.settings
+        self._prepare()
         rows = self._rng.integers(self.stored, size=min(s.batch, max(8, self.stored)))
         rows[: len(self._newest)] = self._newest[: len(rows)]
         mean, deviation, out_mean, out_deviation = self._scales32
@@ -404,11 +437,14 @@ class Trainee:
     @property
     def steps(self) -> int:
         """Learning steps made."""
-        return self._adam.step
+        return self._adam.step if self._learns else 0
 
     def _remember(self) -> _Snapshot:
+        self._prepare()
+        for kept, now in zip(self._good_weights, (self._flat, self._adam.first, self._adam.second), strict=True):
+            kept[:] = now
         return _Snapshot(
-            (self._flat.copy(), self._adam.first.copy(), self._adam.second.copy()),
+            self._good_weights,
             self._scales,
             (self._moments[0].copy(), self._moments[1].copy()),
             self.frames,
@@ -431,7 +467,10 @@ class Trainee:
         self.state, self._recent_errors = SOLVING, []
         kept = np.flatnonzero(self._age[: self.stored] <= good.frames)
         n = len(kept)
-        self._x[:n], self._y[:n], self._age[:n] = self._x[kept], self._y[kept], self._age[kept]
+        for begin in range(0, n, 256):  # in place: a row is never written before it is read
+            rows = kept[begin : begin + 256]
+            for array in (self._x, self._y, self._age):
+                array[begin : begin + len(rows)] = array[rows]
         self.stored, self._newest = n, _newest(self._age[:n], self.settings.recent)
 
 

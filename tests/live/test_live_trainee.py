@@ -225,6 +225,7 @@ def test_weights_decay_by_default_and_only_then() -> None:
 
     def norm_after(settings: Settings) -> tuple[float, float]:
         trainee = Trainee(4, (3,), settings, np.random.default_rng(2))
+        trainee._make()
         before = np.linalg.norm(trainee._stack.layers[0][0][3])
         for x, y in zip(*stream(300), strict=True):
             trainee.observe(np.append(x, 1.0), y)
