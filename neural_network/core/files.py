@@ -313,6 +313,7 @@ _DAMAGE = (
     zlib.error,
     EOFError,
     RuntimeError,  # a member that needs a password; NotImplementedError is one too
+    OSError,  # a member at a place that no file has
     KeyError,
     OverflowError,
     MemoryError,
@@ -361,13 +362,14 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str], folder: Path | None = None) -> Iterator[BinaryIO]:
+def whole_file(path: str | os.PathLike[str], folder: Path | None = None, sync: bool = True) -> Iterator[BinaryIO]:
     """A file to write to that appears at ``path`` when the block ends without an error, and not at all otherwise.
 
     It is written under a temporary name, in ``folder`` (on the same disk) or beside ``path``, and then renamed. A link
     stays a link: the file it leads to is replaced. A pipe or device (/dev/null) is written to and never replaced.
     Missing folders are made, and temporary files that a killed process left for the same ``path`` are removed. OSError
-    names the path and says that nothing was changed there.
+    names the path and says that nothing was changed there. Without ``sync`` the disk is not waited for: a process that is
+    killed still loses nothing, a power cut within half a minute may.
     """
     named = path = Path(path)
     if _is_stream(path):
@@ -386,7 +388,8 @@ def whole_file(path: str | os.PathLike[str], folder: Path | None = None) -> Iter
         with open(temporary, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Mutated and truncated motion files: each must be read, or refused with a ValueError, quickly and with little memory.
+"""Damaged files of every kind that is read: each must be read, or refused in words, quickly and with little memory.
 
-``python -m tests.fuzz files`` tries 20,000 of them; the test run tries a hundred. Memory is the peak of Python's allocator,
-beyond a fixed allowance for tables that do not grow with the file; time is CPU time, measured twice if the first was too
-long.
+``python -m tests.fuzz files`` tries 20,000 of them: motion files (BVH, ASF, AMC), poses, targets, weights of today and before
+kinds existed, stopped trainings, taught rigs (which are also a character's lessons), tables of roles, characters. What is read
+is then used. Memory is the peak of Python's allocator, beyond a fixed allowance for tables that do not grow with the file;
+time is CPU time, measured twice if the first was too long.
 """
 
 from __future__ import annotations
 
-import contextlib
+import atexit
+import json
+import os
 import re
+import shutil
+import tempfile
 import time
 import traceback
 import tracemalloc
@@ -17,10 +22,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from . import arrays
+
 COUNT = 20_000
+SHIPPED = Path(__file__).resolve().parents[2] / "training_data" / "weights" / "best.npy"
+ARRAYS = 64 << 20  # [bytes] of memory that a file of arrays may take whatever its size: what compressed zeros expand to
 ODD = Path(__file__).resolve().parents[1] / "odd"
 KINDS = ("bvh", "amc", "asf")
 SLOWEST = 1.0  # [s of CPU time] for one file
@@ -51,8 +61,21 @@ class Outcome:
     failures: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: sound ones, how to damage them, and how they are read and used."""
+
+    originals: tuple[bytes, ...]
+    damage: Callable[[bytes, np.random.Generator], bytes]
+    read: Callable[[bytes], tuple[Any, Callable[[Any], object]]]
+    """Gives what was read and a function that uses it; refuses with ValueError or OSError."""
+    memory: float = MEMORY
+    """Times the file."""
+    allowance: int = ALLOWANCE
+
+
 def seeds() -> list[tuple[str, bytes]]:
-    """(kind, bytes) of the files to mutate: the odd ones, and some of 300 KB, for which memory matters."""
+    """(kind, bytes) of the motion files to damage: the odd ones, and some of 300 KB, for which memory matters."""
     found = [(path.suffix[1:], path.read_bytes()) for path in sorted(ODD.iterdir()) if path.suffix[1:] in KINDS]
     for name in ("01_mixed_rotation_orders.bvh", "03_six_channels_everywhere.bvh", "26_nan_and_inf.bvh"):
         head, rows = re.split(rb"(?<=Frame Time: 0.0333333\n)", (ODD / name).read_bytes().replace(b"\r", b""))
@@ -104,82 +127,234 @@ def mutated(data: bytes, rng: np.random.Generator) -> bytes:
     return data[: 1 << 20]
 
 
-def readers() -> dict[str, Callable[[bytes], object]]:
-    """The reader of each kind; an .amc is read with a valid skeleton, an .asf with a valid motion."""
+def motion_kinds(clean: bool = True) -> dict[str, Kind]:
+    """The motion files; an .amc is read with a sound skeleton, an .asf with a sound motion."""
     from neural_network.formats import asf_amc, bvh
-
-    asf, amc = (ODD / "mini.asf").read_bytes(), (ODD / "mini_radians.amc").read_bytes()
-    return {
-        "bvh": lambda data: bvh.parse(data, "fuzz"),
-        "amc": lambda data: asf_amc.parse(asf, data),
-        "asf": lambda data: asf_amc.parse(data, amc),
-    }
-
-
-def outcomes(count: int, seed: int = 0, clean: bool = True) -> Iterator[Outcome]:
-    """Try ``count`` files, yielding the running outcome after each."""
     from neural_network.motion import cleaning
     from neural_network.motion.clip import Clip
 
+    asf, amc = (ODD / "mini.asf").read_bytes(), (ODD / "mini_radians.amc").read_bytes()
+
+    def used(clip: Clip) -> None:
+        if clip.frames:
+            assert np.isfinite(clip.rotations).all(), "numbers are not finite"
+            assert np.isfinite(clip.root_pos).all(), "numbers are not finite"
+            assert np.abs(np.linalg.norm(clip.rotations, axis=-1) - 1).max() <= 1e-6, "quaternions are not unit"
+        assert np.isfinite(clip.offsets).all(), "offsets are not finite"
+        assert clip.fps > 0, "unusable rate"
+        assert clip.unit > 0, "unusable unit"
+        if clean:
+            cleaning.clean(clip)
+
+    def originals(kind: str) -> tuple[bytes, ...]:
+        return tuple(data for other, data in seeds() if other == kind)
+
+    japanese = originals("bvh")[0].replace(b"Hips", b"\x83Z\x83\x93")
+    return {
+        "bvh": Kind((*originals("bvh"), japanese), mutated, lambda data: (bvh.parse(data, "fuzz"), used)),
+        "amc": Kind(originals("amc"), mutated, lambda data: (asf_amc.parse(asf, data), used)),
+        "asf": Kind(originals("asf"), mutated, lambda data: (asf_amc.parse(data, amc), used)),
+    }
+
+
+def array_kinds() -> dict[str, Kind]:
+    """The files of arrays and of JSON that the project itself writes."""
+    from conftest import make_poses, make_rig
+
+    from neural_network.ik import batches, network, targets_file
+    from neural_network.ik.context import LAYOUTS, prepare
+    from neural_network.learning import loop
+    from neural_network.live.trainee import Settings, Trainee
+    from neural_network.motion import characters, pose_set
+    from neural_network.rigs import roles
+
+    folder = Path(tempfile.mkdtemp(prefix="nik_fuzz_", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    rng = np.random.default_rng(0)
+    rig = make_rig("reference")
+    poses = make_poses(rig, clips=2, frames=6)
+    samples = prepare(poses)
+
+    def written(name: str, write: Callable[[Path], object]) -> bytes:
+        write(folder / name)
+        return (folder / name).read_bytes()
+
+    def reading(name: str, read: Callable[[Path], Any], use: Callable[[Any], object]) -> Callable[[bytes], Any]:
+        def call(data: bytes) -> Any:
+            (folder / name).write_bytes(data)
+            return read(folder / name), use
+
+        return call
+
+    def archive(name: str, write: Callable[[Path], object], read: Callable[[Path], Any], use: Any) -> Kind:
+        damage = {".npz": arrays.damaged_archive, ".npy": arrays.damaged_record}.get(
+            Path(name).suffix, arrays.damaged_json
+        )
+        return Kind((written(name, write),), damage, reading(name, read, use), allowance=ARRAYS)
+
+    layout = LAYOUTS["hips"]
+    inputs = np.concatenate([rng.normal(size=(8, layout.input_count(rig)))]).astype(np.float32)
+    mean = np.zeros(layout.output_count(rig), np.float32)
+    net = network.init(rig, layout, (4,), inputs, mean, rng)
+    targets, _ = batches.asked(layout, rig, samples, np.arange(3))
+
+    def predict(found: network.Network) -> None:
+        if found.layout == layout and found.skeleton.fingerprint == rig.fingerprint:
+            batches.predict(found, targets)
+
+    small = Settings(hidden=(4,), batch=4, first_frames=4)
+
+    def trainee() -> Trainee:
+        return Trainee(5, [3], small, np.random.default_rng(0))
+
+    taught = trainee()
+    for row in rng.normal(size=(20, 8)):
+        taught.observe(row[:5], row[5:])
+        taught.train(2)
+
+    def taught_from(path: Path) -> Trainee:
+        made = trainee()
+        made.load(path)
+        return made
+
+    def teach(found: Trainee) -> None:
+        for row in rng.normal(size=(3, 8)):
+            found.observe(row[:5], row[5:])
+            found.train(1)
+            found.predict(row[:5])
+
+    task, settings = _Line(), loop.LoopSettings(epochs=3)
+    state = next(loop.train(task, settings)).state
+    identity = loop.identity(task, settings)
+    goals = targets_file.of_poses(poses, samples, np.arange(4))
+    fields = {
+        name: value
+        for name in (*targets_file.REQUIRED, *targets_file.OPTIONAL)
+        if (value := getattr(goals, name)) is not None
+    }
+    table = {"roles": {role: rig.names[0] if role == "Hips" else None for role in roles.ROLE_NAMES}}
+    character = characters.Character("hero", rig, folder)
+    return {
+        "poses": archive("a.npz", lambda path: pose_set.save(path, poses), pose_set.load, prepare),
+        "targets": archive(
+            "t.npz",
+            lambda path: np.savez(path, **fields),
+            lambda path: targets_file.load(path, rig),
+            lambda found: found,
+        ),
+        "weights": archive("w.npy", lambda path: network.save(path, net), network.load, predict),
+        "older weights": Kind(
+            (SHIPPED.read_bytes(),), arrays.damaged_record, reading("w.npy", network.load, predict), allowance=ARRAYS
+        ),
+        "weights as npz": archive("w.npz", lambda path: network.save(path, net), network.load, predict),
+        "stopped training": archive(
+            "w.resume.npz",
+            lambda path: loop.save_state(path, state, identity),
+            lambda path: loop.load_state(path, identity),
+            lambda found: list(loop.train(task, settings, found)),
+        ),
+        "taught rig": archive("r.npz", taught.save, taught_from, teach),
+        "roles": archive(
+            "roles.json",
+            lambda path: path.write_text(json.dumps(table)),
+            lambda path: roles.load_roles(path, rig.names),
+            lambda found: found,
+        ),
+        "character": archive(
+            "character.json",
+            lambda path: path.write_text(characters._text(character)),
+            lambda path: characters._read.__wrapped__(path, 0, 0),
+            lambda found: found,
+        ),
+    }
+
+
+class _Line:
+    """The smallest of trainings."""
+
+    def initial(self) -> np.ndarray:
+        return np.zeros(3, np.float32)
+
+    def batches(self, rng: np.random.Generator) -> list[np.ndarray]:
+        return [np.arange(2), np.arange(2)]
+
+    def gradient(self, parameters: Any, rows: Any, rng: Any, position: Any, into: np.ndarray) -> float:
+        into[:] = 1 + rng.random(3)
+        return 1.0
+
+    def validate(self, parameters: np.ndarray) -> float:
+        return float(np.sum(parameters**2))
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+
+def outcomes(count: int, seed: int = 0, kinds: dict[str, Kind] | None = None) -> Iterator[Outcome]:
+    """Try ``count`` files of ``kinds`` (motion files where absent), yielding the running outcome after each."""
     rng = np.random.default_rng(seed)
-    originals, read = seeds(), readers()
+    kinds = motion_kinds() if kinds is None else kinds
     outcome = Outcome()
-    for kind, data in [*originals, ("bvh", originals[0][1].replace(b"Hips", b"\x83Z\x83\x93"))]:
-        read[kind](data)  # load codecs and patterns now, so that they count for no file
+    for kind in kinds.values():
+        for data in kind.originals:
+            _try(kind, data)  # load codecs and patterns now, so that they count for no file
     for n in range(count):
-        kind, data = originals[int(rng.integers(len(originals)))]
-        data = mutated(data, rng)
-        label = f"{kind} {n} of seed {seed} ({len(data)} bytes)"
-        tracemalloc.start()
-        begin = time.process_time()
-        try:
-            clip = read[kind](data)
-            took = time.process_time() - begin
-            peak = tracemalloc.get_traced_memory()[1]
-            assert isinstance(clip, Clip)
-            if clip.frames:
-                if not (np.isfinite(clip.rotations).all() and np.isfinite(clip.root_pos).all()):
-                    outcome.failures.append(f"{label}: numbers are not finite")
-                if np.abs(np.linalg.norm(clip.rotations, axis=-1) - 1).max() > 1e-6:
-                    outcome.failures.append(f"{label}: quaternions are not unit")
-            if not (np.isfinite(clip.offsets).all() and clip.fps > 0 and clip.unit > 0):
-                outcome.failures.append(f"{label}: unusable skeleton, rate or unit")
-            if clean:
-                cleaning.clean(clip)
-            outcome.read += 1
-        except ValueError as error:
-            took = time.process_time() - begin
-            peak = tracemalloc.get_traced_memory()[1]
-            outcome.refused += 1
-            words = str(error).split(": ", 1)[-1].split()
-            outcome.reasons[" ".join(word for word in words[:5] if word.isalpha())] += 1
-        except Exception:
-            took, peak = 0.0, 0
-            outcome.failures.append(f"{label}: {traceback.format_exc()}")
-        tracemalloc.stop()
+        name = list(kinds)[int(rng.integers(len(kinds)))]
+        kind = kinds[name]
+        data = kind.damage(kind.originals[int(rng.integers(len(kind.originals)))], rng)
+        label = f"{name} {n} of seed {seed} ({len(data)} bytes)"
+        reason, took, peak, failure = _try(kind, data)
         outcome.tried += 1
+        if failure:
+            outcome.failures.append(f"{label}: {failure}")
+        elif reason:
+            outcome.refused += 1
+            outcome.reasons[reason] += 1
+        else:
+            outcome.read += 1
         if took > SLOWEST:
-            begin = time.process_time()
-            with contextlib.suppress(ValueError):
-                read[kind](data)
-            took = min(took, time.process_time() - begin)
-        memory = max(0, peak - ALLOWANCE) / max(len(data), 1)
+            took = min(took, _try(kind, data)[1])
+        memory = max(0, peak - kind.allowance) / max(len(data), 1)
         outcome.slowest, outcome.most_memory = max(outcome.slowest, took), max(outcome.most_memory, memory)
         if took > SLOWEST:
             outcome.failures.append(f"{label}: {took:.1f} s")
-        if memory > MEMORY:
+        if memory > kind.memory:
             outcome.failures.append(f"{label}: {peak} bytes of memory")
         yield outcome
+
+
+def _try(kind: Kind, data: bytes) -> tuple[str, float, int, str]:
+    """Read one file and use what was read: why it was refused, CPU seconds and peak memory of reading, and what went wrong."""
+    tracemalloc.start()
+    begin = time.process_time()
+    reason = failure = ""
+    use: Callable[[Any], object] | None = None
+    try:
+        found, use = kind.read(data)
+    except (ValueError, OSError) as error:
+        words = str(error).split(": ", 1)[-1].split()
+        reason = " ".join(word for word in words[:5] if word.isalpha()) or "?"
+        if not str(error) or "\n" in str(error):
+            failure = f"refused with no sentence: {str(error)!r}"
+    except Exception:
+        failure = traceback.format_exc()
+    took, peak = time.process_time() - begin, tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    if use is not None:
+        try:
+            use(found)
+        except Exception:
+            failure = f"read, but of no use: {traceback.format_exc()}"
+    return reason, took, peak, failure
 
 
 def run(count: int, seed: int, say: Callable[[str], None]) -> list[str]:
     """Try ``count`` files; returns the failures."""
     outcome, begin = Outcome(), time.perf_counter()
-    for outcome in outcomes(count, seed):
+    for outcome in outcomes(count, seed, {**motion_kinds(), **array_kinds()}):
         if outcome.tried % 1000 == 0:
             say(f"{outcome.tried} files, {len(outcome.failures)} failures")
     say(
-        f"{outcome.tried} mutated files in {time.perf_counter() - begin:.0f} s: {outcome.read} read, {outcome.refused} refused "
+        f"{outcome.tried} damaged files in {time.perf_counter() - begin:.0f} s: {outcome.read} read, {outcome.refused} refused "
         f"with a message, {len(outcome.failures)} failures"
     )
     say(f"slowest file {outcome.slowest * 1000:.0f} ms, most memory {outcome.most_memory:.1f} times its size")
