@@ -21,6 +21,11 @@ def short(name: str, most: int = 60) -> str:
     return name if len(name) <= most else name[:most] + "..."
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number and its noun: "1 file", "2,000 files"; ``plural`` where it is not the noun and an s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def show(line: str, *, error: bool = False) -> None:
     """Write one line at once to standard output, or to standard error: the programs' own :class:`Say`.
 
