@@ -123,10 +123,11 @@ def _linear(co: np.ndarray, before: np.ndarray, after: np.ndarray) -> Keys:
 # ---- before the first key
 
 
-def refusal(data: Any, action: Any, slot: Any, channels: Sequence[tuple[str, str]]) -> str:
+def refusal(data: Any, action: Any, slot: Any, channels: Sequence[tuple[str, str]], copied: bool = False) -> str:
     """Why keys of ``channels`` in an action would not play or would be lost, and what to do; empty if they would do neither.
 
     ``data`` is the animation data the action is or will be assigned to; None or no action: a new one, which has no curves yet.
+    With ``copied`` they are written to a copy of the action, which belongs to this file.
     """
     if data is not None and data.use_nla and any(track.is_solo for track in data.nla_tracks):
         return "An NLA track is soloed, so that no keys play: switch off its star in the NLA editor"
@@ -134,10 +135,12 @@ def refusal(data: Any, action: Any, slot: Any, channels: Sequence[tuple[str, str
         return ""
     if data is not None and data.action == action and data.action_influence == 0 and is_layered(data):
         return f"{action.name} has an influence of 0, so that its keys change nothing: raise it in the NLA editor"
-    other = "bake to a New Action"
-    if action.library is not None:
+    other = "assign an action of this file, or bake to a New Action"
+    if copied:
+        pass
+    elif action.library is not None:
         return f"{action.name} is linked from {action.library.filepath}, and keys written here would be lost: {other}"
-    if action.override_library is not None:
+    elif action.override_library is not None:
         return f"{action.name} is a library override, whose keys are not saved: {other}"
     paths = {bone_path(*channel) for channel in channels}
     for curve in actions.curves(action, slot):
@@ -169,6 +172,14 @@ def is_layered(data: Any) -> bool:
         return False
     blended = data.action_blend_type != "REPLACE" or data.action_influence < 1
     return bool(data.use_tweak_mode or (data.use_nla and len(data.nla_tracks) and blended))
+
+
+def tweaked(data: Any) -> Any:
+    """The NLA strip that is being tweaked; None outside tweak mode."""
+    if data is None or not data.use_tweak_mode:
+        return None
+    strips = [strip for track in data.nla_tracks for strip in track.strips if strip.action == data.action]
+    return next((strip for strip in strips if strip.active), strips[0] if strips else None)
 
 
 class Saved:

@@ -77,7 +77,7 @@ def bake(
     if live.suspended:
         raise ValueError(live.suspended)
     frames = list(range(first, last + 1, step))
-    _check(ob, live, into)
+    _check(ob, live, into, frames)
     total = (2 + hold_feet) * len(frames)
     scene: Any = context.scene
     seconds = step * scene.render.fps_base / scene.render.fps
@@ -189,22 +189,25 @@ def _switches(live: LiveCharacter) -> list[tuple[str, str]]:
     return [(name, f'["{control_rigs.SWITCH}"]') for name in switches]
 
 
-def _check(ob: Any, live: LiveCharacter, into: str) -> None:
+def _check(ob: Any, live: LiveCharacter, into: str, frames: list[int]) -> None:
     """Raise ValueError if the keys of a bake would not play or not be saved."""
     data = ob.animation_data
     if data is not None and data.use_tweak_mode and into != "ACTION":
         raise ValueError(
             "an NLA strip is being tweaked: bake to the Current Action, or leave Tweak Mode first (Tab in the NLA editor)"
         )
+    strip = keyframes.tweaked(data)
+    if strip is not None and (strip.repeat != 1 or frames[0] < strip.frame_start or frames[-1] > strip.frame_end):
+        raise ValueError(
+            f"the strip {strip.name}, which is being tweaked, plays frames {strip.frame_start:.5g} to {strip.frame_end:.5g}"
+            f"{', and repeats' if strip.repeat != 1 else ''}: bake within them, or leave Tweak Mode and bake to an NLA Track"
+        )
     if into == "NLA" and data is not None and not data.use_nla and len(data.nla_tracks):
         raise ValueError(f"the NLA of {ob.name} is switched off: switch it on in the NLA editor, or bake to an action")
     action, slot = _assigned(data)
     names = live.rig.bones
     channels = [(names[bone], channel) for bone, channel in _channels(live)] + _switches(live)
-    reason = keyframes.refusal(data, action if into == "ACTION" else None, slot, channels)
-    if not reason and into == "NEW" and action is not None:
-        reason = keyframes.refusal(data, action, slot, channels) if action.library is None else ""
-        reason = "" if action.override_library is not None else reason
+    reason = keyframes.refusal(data, action if into != "NLA" else None, slot, channels, copied=into == "NEW")
     if reason:
         raise ValueError(reason)
 
@@ -220,7 +223,7 @@ def _write(
     scene: Any, ob: Any, live: LiveCharacter, take: _Take, into: str, total: int
 ) -> Generator[Progress, None, None]:
     """Write the keys, play them, and take them back if they do not show what was solved."""
-    _check(ob, live, into)
+    _check(ob, live, into, take.frames)
     frame, held = (scene.frame_current, scene.frame_subframe), runtime.snapshot(ob)
     kept = False
     back: list[Callable[[], object]] = []
@@ -247,6 +250,7 @@ def _write(
             scene.frame_set(frame[0], subframe=frame[1])
             if not kept:
                 runtime.restore(ob, held)
+                bpy.context.view_layer.update()
         if not isinstance(live.rig, ControlRig):
             solving.take_keyed(live, ob)
 
