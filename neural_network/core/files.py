@@ -14,6 +14,7 @@ import os
 import re
 import stat
 import sys
+import warnings
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator
@@ -292,7 +293,9 @@ def _read_npy(stream: _Readable, size: int) -> np.ndarray:
 def _header(text: str) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
     """Type, shape and order of a .npy header."""
     try:
-        head = ast.literal_eval(text.strip("\x00 \n"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of strings with odd backslashes
+            head = ast.literal_eval(text.strip("\x00 \n"))
         descr, shape, fortran = head["descr"], head["shape"], head["fortran_order"]
         dtype = np.lib.format.descr_to_dtype(descr)
     except (SyntaxError, ValueError, TypeError, KeyError, IndexError, RecursionError, MemoryError, OverflowError):

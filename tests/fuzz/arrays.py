@@ -94,7 +94,10 @@ def damaged_json(data: bytes, rng: np.random.Generator) -> bytes:
         return damaged_bytes(data, rng)
     if rng.random() < 0.03:
         return (b"[", b'{"a":', b"-", b"1" * 5000, b"\xff\xfe", b"\x00")[int(rng.integers(6))] * 3000
-    value: Any = json.loads(data)
+    try:
+        value: Any = json.loads(data)
+    except (ValueError, RecursionError):  # damaged by an earlier turn
+        return damaged_bytes(data, rng)
     for _ in range(int(rng.integers(1, 4))):
         value = _with_other_value(value, rng)
     return json.dumps(value).encode()
