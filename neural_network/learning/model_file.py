@@ -11,14 +11,15 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..core.files import read_record, write_whole
+from ..core.files import read_record, whole_file, write_whole
 
 FORMAT = "neural_ik model"
 VERSION = 2
@@ -26,6 +27,7 @@ OLDER_FORMAT = "neural_ik weights"
 """Format of best.npy before kinds existed: version 1, kind ``ik``, all parameters in one vector."""
 LARGEST = 1e9  # a number beyond this was damaged, not learned; it would leave float32 within a few products
 LONGEST_TEXT = 64 << 20  # [bytes] of the JSON text
+_PIECE = 1 << 16  # [bytes] written at once by write_in_pieces
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,7 @@ def write(path: str | os.PathLike[str], model: Model) -> None:
 
     Arrays of floats and integers are stored little-endian as they are. Raises ValueError for tensors of other types.
     """
-    about = {"format": FORMAT, "version": VERSION, "kind": model.kind, **model.about}
-    text = json.dumps(about, sort_keys=True).encode()
+    text = _text(model)
     arrays = {name: _storable(name, array) for name, array in model.tensors.items()}
     buffer = io.BytesIO()
     if Path(path).suffix == ".npz":
@@ -61,6 +62,46 @@ def write(path: str | os.PathLike[str], model: Model) -> None:
             record[name] = array
         np.save(buffer, record, allow_pickle=False)
     write_whole(path, buffer.getvalue())
+
+
+@dataclass(frozen=True)
+class Rows:
+    """An array that is written without a copy of all of it: ``read(begin, end)`` gives its rows when they are needed."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read: Callable[[int, int], np.ndarray]
+
+
+def write_in_pieces(
+    path: str | os.PathLike[str], model: Model, rows: Mapping[str, Rows], *, sync: bool = True
+) -> Iterator[str]:
+    """Write a model file named .npz, a piece each time the next value is asked for; yields the array it is at.
+
+    ``rows`` are further tensors. As with :func:`write`, the file appears whole at the end or not at all, closing the
+    generator early included. ``sync`` as in :func:`~neural_network.core.files.whole_file`.
+    """
+    text = np.frombuffer(_text(model), np.uint8)
+    arrays = {"about": text, **{name: _storable(name, array) for name, array in model.tensors.items()}}
+    whole = {n: Rows(a.shape, a.dtype, lambda b, e, a=a: a[b:e]) for n, a in arrays.items()}  # type: ignore[misc]
+    with whole_file(path, sync=sync) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in {**whole, **rows}.items():
+            dtype = array.dtype.newbyteorder("<")
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                head = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
+                np.lib.format.write_array_header_1_0(member, head)
+                size = dtype.itemsize * int(np.prod(array.shape[1:]))
+                step = max(1, _PIECE // max(1, size))
+                count = array.shape[0]
+                for begin in range(0, count, step):
+                    piece = array.read(begin, min(count, begin + step))
+                    member.write(np.ascontiguousarray(piece, dtype).tobytes())
+                    yield name
+
+
+def _text(model: Model) -> bytes:
+    about = {"format": FORMAT, "version": VERSION, "kind": model.kind, **model.about}
+    return json.dumps(about, sort_keys=True).encode()
 
 
 def _storable(name: str, array: np.ndarray) -> np.ndarray:
@@ -120,6 +161,9 @@ def _model_of(text: bytes, tensors: dict[str, np.ndarray]) -> Model:
     about = json.loads(text)
     if not isinstance(about, dict):
         raise ValueError(f"expected a JSON object, got {type(about).__name__}")
+    for name, array in tensors.items():
+        if array.dtype.kind not in "fiub":
+            raise ValueError(f"{name[:60]}: expected an array of numbers, got {str(array.dtype)[:60]}")
     form, version = about.get("format"), about.get("version")
     if (form, version) == (OLDER_FORMAT, 1):
         kind = "ik"

@@ -9,17 +9,17 @@ import json
 import math
 import os
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..formats import bvh
+from ..formats import importing
+from ..formats.command import add_up_argument, given_up_axis
 from .body import ServedBody, solving_body
 from .replay import replay
 from .server import PORT, Server, is_loopback
-from .stop_signals import stop_signals
+from .stop_signals import Stop, stop_signals
 from .tasks import TASKS, LegMotion, motion_from_clip
 from .trainee import STATES, Settings
 
@@ -85,7 +85,7 @@ def _add_live(commands: argparse._SubParsersAction[argparse.ArgumentParser], say
     parser.add_argument("--task", nargs="+", choices=TASKS, default=list(TASKS), help="tasks to learn (all)")
     parser.add_argument("--skip", type=int, default=0, metavar="N", help="skip each clip's first N frames (0)")
     parser.add_argument("--unit", type=float, metavar="M", help="metres in one file unit (detected)")
-    parser.add_argument("--up", choices=("Y", "Z"), help="the axis that points up (detected)")
+    add_up_argument(parser)
     parser.add_argument("--live-frames", type=int, default=800, metavar="N", help="report after N frames (%(default)s)")
     parser.add_argument("--frame-ms", type=float, default=2.0, metavar="MS", help="work per frame (%(default)s)")
     parser.add_argument(
@@ -137,11 +137,11 @@ def run_serve(args: argparse.Namespace, say: Say) -> int:
     return 0
 
 
-def _serve(server: Server, args: argparse.Namespace, say: Say, stop: threading.Event) -> None:
+def _serve(server: Server, args: argparse.Namespace, say: Say, stop: Stop) -> None:
     start = shown = time.monotonic()
     before = (0, 0, 0)
     failures = 0
-    while not stop.is_set():
+    while not stop.asked:
         server.wait(0.1)
         now = time.monotonic()
         try:
@@ -224,7 +224,7 @@ def run_live(args: argparse.Namespace, say: Say) -> int:
 
 
 def _motion(path: Path, args: argparse.Namespace) -> LegMotion:
-    return motion_from_clip(bvh.read(path, up_axis=args.up, unit=args.unit), args.skip)
+    return motion_from_clip(importing.read_clip(path, up_axis=given_up_axis(args), unit=args.unit), args.skip)
 
 
 _ABOUT = {

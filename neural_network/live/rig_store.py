@@ -2,26 +2,25 @@
 """The rigs that are taught: their trainees in memory, learning, and their weights on disk by fingerprint.
 
 A rig that nobody has taught costs nothing: it takes no place and is never saved. One that was taught stays in memory until
-its file holds all of it, and no file is deleted, or overwritten while it cannot be read. Saving is done by a thread, one rig
-at a time, from a copy, so that a slow disk makes nobody wait.
+its file holds all of it, and no file is deleted, or overwritten while it cannot be read. Files are written in small pieces
+between other work, one rig at a time, so that nobody waits for them; only ``save_changed`` waits for the disk.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
-import threading
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 
 import numpy as np
 
-from ..learning import model_file
 from .handshake import Hello
 from .layouts import ChannelLayout
 from .learner import new_trainee, weight_count
-from .trainee import Settings, Trainee
+from .trainee import Changed, Settings, Trainee
 
 MOST_RIGS = 16
 """Taught rigs in memory: as many as there are clients, so that one who comes always finds a place that nobody uses."""
@@ -29,6 +28,8 @@ MOST_FILES = 64
 """In the folder."""
 MOST_WEIGHTS = 384 * 1024
 """Of a rig's network: 1.5 MiB."""
+PIECES_SECONDS = 0.001
+"""[s] of saving at a time; it may last one piece longer."""
 AUTOSAVE_SECONDS = 30.0
 """[s] between two times that everything that has learned is saved."""
 
@@ -46,6 +47,8 @@ class TaughtRig:
     """Frames seen when it was saved last."""
     not_saved: str = ""
     """Why it cannot be saved, in words; empty where it can, as far as is known."""
+    spent: float = 0.0
+    """Time that it has used to learn [s]: it is always the turn of the rig that has used least."""
     keep_file: bool = False
     """Its file could neither be read nor set aside: it is never overwritten."""
 
@@ -66,7 +69,8 @@ class RigStore:
         self._queue: list[str] = []
         """Fingerprints of rigs that wait to be saved."""
         self._autosaved = float("-inf")
-        self._turn = 0
+        self._turn = 0.0
+        """Time that the rig which learned last has used [s]."""
 
     def open(self, hello: Hello, in_use: Container[str]) -> tuple[TaughtRig, bool, str]:
         """The rig of a handshake with a layout, whether it was known, and a sentence for the client, empty for none.
@@ -143,17 +147,17 @@ class RigStore:
             return True
         return False
 
+    @property
+    def writing(self) -> bool:
+        """Whether something is being saved."""
+        return self._writer is not None or bool(self._queue)
+
     def pending(self, rig: TaughtRig) -> bool:
         """Whether a rig waits to be saved, or is being saved."""
         return rig.fingerprint in self._queue or (self._writer is not None and self._writer.rig is rig)
 
     def tend(self, now: float) -> None:
-        """Take note of what has been saved and begin the next; queue what has changed every ``AUTOSAVE_SECONDS``.
-
-        Never waits: at most one rig's numbers are copied.
-        """
-        if not self._finished(0.0):
-            return
+        """Go on saving for ``PIECES_SECONDS``; queue what has changed every ``AUTOSAVE_SECONDS``."""
         if self._autosaved == float("-inf") or now < self._autosaved:
             self._autosaved = now
         if now - self._autosaved >= AUTOSAVE_SECONDS:
@@ -164,27 +168,23 @@ class RigStore:
         while self._queue and self._writer is None:
             rig_or_none = self.rigs.get(self._queue.pop(0))
             if rig_or_none is not None and rig_or_none.changed:
-                self._begin(rig_or_none)
-
-    def linger(self, seconds: float, interrupted: Callable[[], bool]) -> None:
-        """Give a rig that is being saved so much time to be finished, as nothing else has to be done."""
-        end = time.perf_counter() + seconds
-        while self._writer is not None and time.perf_counter() < end and not interrupted():
-            self._finished(0.0005)
+                self._begin(rig_or_none, sync=False)
+        if self._writer is not None:
+            self._go_on(PIECES_SECONDS)
 
     def save_changed(self) -> int:
         """Save every rig that has learned since it was saved last, and wait for it; returns how many.
 
         Raises OSError where some could not be saved, once all others are; there are no more reasons than rigs.
         """
-        self._finished()
+        self._go_on(math.inf)
         count, reasons = 0, []
         for rig in [rig for rig in self.rigs.values() if rig.changed]:
             if self.folder is None:
                 continue
             if self.request(rig):
-                self._begin(rig)
-                self._finished()
+                self._begin(rig, sync=True)
+                self._go_on(math.inf)
                 count += not rig.changed
             if rig.changed:
                 reasons.append(f"{rig.name}: {rig.not_saved}")
@@ -193,36 +193,32 @@ class RigStore:
             raise OSError(f"{len(reasons)} of the taught rigs could not be saved: {'; '.join(reasons)[:2000]}")
         return count
 
-    def _begin(self, rig: TaughtRig) -> None:
+    def _begin(self, rig: TaughtRig, sync: bool) -> None:
         path = self._path(rig)
         assert path is not None
-        try:
-            self._writer = _Writer(rig, path)
-            self._writer.start()
-        except (MemoryError, RuntimeError) as error:  # no memory for the copy, or no more threads
-            self._writer = None
-            self._failed(rig, f"{rig.name} could not be saved: {error or type(error).__name__}")
+        self._writer = _Writer(rig, rig.trainee.frames, rig.saved_at, rig.trainee.save_in_pieces(path, sync=sync))
 
-    def _finished(self, seconds: float | None = None) -> bool:
-        """Whether nothing is being saved any more; waits ``seconds`` for it, or as long as it takes."""
-        if self._writer is None:
-            return True
-        self._writer.join(seconds)
-        if self._writer.is_alive():
-            return False
-        self._note(self._writer)
-        self._writer = None
-        return True
-
-    def _note(self, writer: _Writer) -> None:
-        rig = writer.rig
-        if writer.error:
-            self._failed(rig, writer.error)
-            return
-        if rig.saved_at == writer.saved_at:  # otherwise it was reset or undone meanwhile
-            rig.saved_at = writer.frames
-        rig.not_saved = ""
-        self._tell("saved", f"{rig.name}: saved after {writer.frames} frames")
+    def _go_on(self, seconds: float) -> None:
+        """Write pieces of the rig that is being saved; whatever goes wrong is its matter alone."""
+        writer, end = self._writer, time.perf_counter() + seconds
+        while writer is not None:
+            rig, done = writer.rig, writer
+            try:
+                writer.with_weights = next(writer.pieces)
+            except StopIteration:
+                self._writer = writer = None
+                if rig.saved_at == done.saved_at:  # otherwise it was reset or undone meanwhile
+                    rig.saved_at = done.frames
+                rig.not_saved = ""
+                self._tell("saved", f"{rig.name}: saved after {done.frames} frames")
+            except Changed:  # what it is now is saved next
+                self._writer = writer = None
+                self.request(rig)
+            except Exception as error:
+                self._writer = writer = None
+                self._failed(rig, f"{rig.name} could not be saved: {error or type(error).__name__}")
+            if time.perf_counter() >= end:
+                return
 
     def _failed(self, rig: TaughtRig, reason: str) -> None:
         if rig.not_saved != reason:  # said once, however often it is tried
@@ -234,7 +230,11 @@ class RigStore:
     @property
     def hungry(self) -> bool:
         """Whether there is something to learn."""
-        return any(rig.trainee.hungry for rig in self.rigs.values())
+        return any(self._may_learn(rig) for rig in self.rigs.values())
+
+    def _may_learn(self, rig: TaughtRig) -> bool:
+        written = self._writer is not None and self._writer.rig is rig and self._writer.with_weights
+        return rig.trainee.hungry and not written
 
     def learn(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> None:
         """Take training steps for ``seconds``, the rigs in turn, at least one step where one is due.
@@ -242,11 +242,13 @@ class RigStore:
         Ends early once ``interrupted``. A rig that cannot learn is paused, and the others go on.
         """
         end = time.perf_counter() + seconds
-        while hungry := [rig for rig in self.rigs.values() if rig.trainee.hungry]:
-            self._turn += 1
-            rig = hungry[self._turn % len(hungry)]
+        while hungry := [rig for rig in self.rigs.values() if self._may_learn(rig)]:
+            rig = min(hungry, key=lambda r: r.spent)
+            rig.spent = max(rig.spent, self._turn)
+            self._turn, began = rig.spent, time.perf_counter()
             try:
                 rig.trainee.train(1)
+                rig.spent += time.perf_counter() - began
             except Exception as error:  # of this rig alone
                 rig.trainee.pause()
                 self._tell("error", f"{rig.name} stopped learning: {type(error).__name__}: {error}")
@@ -292,20 +294,17 @@ class RigStore:
         )
 
 
-class _Writer(threading.Thread):
-    """Saves a copy of one rig; ``error`` says in words what went wrong."""
+@dataclasses.dataclass
+class _Writer:
+    """A rig that is being saved."""
 
-    def __init__(self, rig: TaughtRig, path: Path) -> None:
-        super().__init__(name=f"saving {rig.name}")
-        self.rig, self.frames, self.saved_at, self.error = rig, rig.trainee.frames, rig.saved_at, ""
-        self._path, self._model = path, rig.trainee.model()
-
-    def run(self) -> None:
-        """Write the file, whole or not at all."""
-        try:
-            model_file.write(self._path, self._model)
-        except Exception as error:
-            self.error = f"{self.rig.name} could not be saved: {error or type(error).__name__}"
+    rig: TaughtRig
+    frames: int
+    saved_at: int
+    """Of the rig when it began."""
+    pieces: Iterator[bool]
+    with_weights: bool = True
+    """The weights are still being written, so they must not change."""
 
 
 def _unused(path: Path) -> Path:

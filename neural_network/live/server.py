@@ -32,7 +32,7 @@ from .trainee import Settings
 PORT = 47807
 CLOCK = time.perf_counter if sys.platform == "win32" else time.thread_time
 """Time [s] that counts against a client: the processor's where that is known exactly."""
-POLL_SECONDS = 0.003
+POLL_SECONDS = 0.002
 """[s] of answering and observing in one poll, for all clients together; it may last one message longer."""
 REST = 1.5
 """Times what a poll has taken, in which only those are served who have not had their share (``wait``)."""
@@ -139,8 +139,8 @@ class Server:
             self._dismiss_silent(client, now)
         self._store.tend(now)
         savers = [c for c in self._clients if c.saving is not None]
-        if savers:
-            self._store.linger(used + POLL_SECONDS - CLOCK(), self._anything_to_read)
+        while savers and self._store.writing and CLOCK() < used + POLL_SECONDS and not self._anything_to_read():
+            self._store.tend(now)
         for client in savers:
             self._requests.answer_saved(client)
             client.write(now)
@@ -175,8 +175,8 @@ class Server:
             since = time.perf_counter() - self._asked_at
             resting = self._usual_gap < RESTING and LEARNING * self._usual_gap < since < 1.5 * self._usual_gap
             seconds = min(seconds, 1.5 * self._usual_gap - since) if resting else 0.0
-        if any(c.saving is not None for c in self._clients):
-            seconds = min(seconds, 0.005)
+        if self._store.writing:
+            seconds = 0.0
         reading = [c.socket for c in others]
         if time.perf_counter() >= self._deaf_until:
             reading.append(self._listener)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from ..learning.stopping import ENDING
@@ -16,26 +17,38 @@ CONSOLE_SECONDS = 4.5
 """[s] that Windows gives a program whose console is closed, nearly."""
 
 
+@dataclass
+class Stop:
+    """Whether a server should end."""
+
+    asked: bool = False
+    ended: bool = False
+
+
 @contextmanager
-def stop_signals() -> Iterator[threading.Event]:
-    """While inside, Ctrl-C, SIGTERM, SIGHUP, Ctrl-Break and a closing console set the event, and interrupt nothing.
+def stop_signals() -> Iterator[Stop]:
+    """While inside, Ctrl-C, SIGTERM, SIGHUP, Ctrl-Break and a closing console set ``asked``, and interrupt nothing.
 
     So nothing is left half done, and a second Ctrl-C does not stop the saving that the first has begun. A signal that is
     ignored stays so: ``nohup`` has asked for that. Outside the main thread signals are left alone.
     """
-    stop, saved = threading.Event(), threading.Event()
+    stop = Stop()
     before: dict[int, Any] = {}
     console: Any = None
-    if threading.current_thread() is threading.main_thread():
+
+    def ask(number: int, frame: Any) -> None:
+        stop.asked = True
+
+    with suppress(ValueError):  # not the main thread
         for number in (signal.SIGINT, *ENDING):
             if signal.getsignal(number) != signal.SIG_IGN:
-                before[number] = signal.signal(number, lambda *_: stop.set())
+                before[number] = signal.signal(number, ask)
         if sys.platform == "win32":
-            console = _on_console_close(stop, saved)
+            console = _on_console_close(stop)
     try:
         yield stop
     finally:
-        saved.set()
+        stop.ended = True
         for number, handler in before.items():
             signal.signal(number, handler)
         if sys.platform == "win32" and console is not None:
@@ -44,7 +57,7 @@ def stop_signals() -> Iterator[threading.Event]:
             ctypes.windll.kernel32.SetConsoleCtrlHandler(console, False)
 
 
-def _on_console_close(stop: threading.Event, saved: threading.Event) -> Any:
+def _on_console_close(stop: Stop) -> Any:
     """Let Windows wait for the saving where the console is closed, or the user logs off; it kills the program after that."""
     if sys.platform != "win32":
         return None
@@ -54,8 +67,9 @@ def _on_console_close(stop: threading.Event, saved: threading.Event) -> Any:
     def closing(event: int) -> bool:
         if event < 2:  # Ctrl-C and Ctrl-Break are signals
             return False
-        stop.set()
-        saved.wait(CONSOLE_SECONDS)
+        stop.asked, end = True, time.monotonic() + CONSOLE_SECONDS
+        while not stop.ended and time.monotonic() < end:
+            time.sleep(0.02)
         return True
 
     handler = ctypes.WINFUNCTYPE(wintypes.BOOL, wintypes.DWORD)(closing)

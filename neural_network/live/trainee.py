@@ -10,11 +10,12 @@ One mutable object is wanted here: a stream has a state. Everything that is deci
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,10 @@ class _Snapshot:
     slow: float
 
 
+class Changed(Exception):
+    """A trainee was reset, undone or loaded while it was being saved: nothing was written."""
+
+
 class Trainee:
     """Learns ``inputs`` -> ``outputs`` from a stream of frames.
 
@@ -156,6 +161,8 @@ class Trainee:
         self._recent_errors: list[float] = []
         self._newest: list[int] = []
         self._good: _Snapshot | None = None
+        self._overwritten: dict[int, tuple[Any, ...]] | None = None
+        """While it is being saved: index of a row of the store -> what it was when saving began."""
 
     def _make(self) -> None:
         """Make the network with the first frame: a rig that nobody teaches takes no memory."""
@@ -273,12 +280,16 @@ class Trainee:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write weights, statistics and replay to ``path`` (npz), whole or not at all: by renaming a temporary file."""
-        model_file.write(path, self.model())
+        for _ in self.save_in_pieces(path):
+            pass
 
-    def model(self) -> model_file.Model:
-        """A copy of everything that ``save`` writes, so that it can be written while learning goes on."""
+    def save_in_pieces(self, path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[bool]:
+        """The same, a small piece each time the next value is asked for, and without a copy of the replay store.
+
+        Yields whether the weights are still being written: meanwhile ``train`` must not be called. Frames may be observed
+        all the time. Raises OSError, and Changed where the trainee was reset, undone or loaded meanwhile.
+        """
         self._make()
-        n = self.stored
         about = {
             "inputs": self.inputs,
             "groups": list(self.groups),
@@ -296,10 +307,33 @@ class Trainee:
         nothing = np.zeros_like(self._flat)
         moments = (self._adam.first, self._adam.second) if self._learns else (nothing, nothing)
         tensors = {**layers.to_tensors(self._stack), "adam.first": moments[0], "adam.second": moments[1]}
+        weights = {"about", *tensors}
         tensors |= {f"scale_{i}": a for i, a in enumerate(self._scales)}
-        tensors |= {f"moment_{i}": a for i, a in enumerate(self._moments)}
-        tensors |= {"replay.inputs": self._x[:n], "replay.outputs": self._y[:n], "replay.frame": self._age[:n]}
-        return model_file.Model(KIND, about, {name: np.array(a) for name, a in tensors.items()})
+        tensors |= {f"moment_{i}": a.copy() for i, a in enumerate(self._moments)}
+        overwritten: dict[int, tuple[Any, ...]] = {}
+        self._overwritten = overwritten
+        names = ("replay.inputs", "replay.outputs", "replay.frame")
+        rows = {}
+        arrays: tuple[np.ndarray, ...] = (self._x, self._y, self._age)
+        for which, (name, array) in enumerate(zip(names, arrays, strict=True)):
+            read = functools.partial(self._rows_then, which, overwritten)
+            rows[name] = model_file.Rows((self.stored, *array.shape[1:]), array.dtype, read)
+        try:
+            for name in model_file.write_in_pieces(path, model_file.Model(KIND, about, tensors), rows, sync=sync):
+                yield name in weights
+        finally:
+            if self._overwritten is overwritten:
+                self._overwritten = None
+
+    def _rows_then(self, which: int, overwritten: dict[int, tuple[Any, ...]], begin: int, end: int) -> np.ndarray:
+        """Rows of the inputs, outputs or ages of the replay store as they were when saving began."""
+        if self._overwritten is not overwritten:
+            raise Changed("the trainee was reset, undone or saved again meanwhile")
+        out: np.ndarray = (self._x, self._y, self._age)[which][begin:end].copy()
+        for at, row in overwritten.items():
+            if begin <= at < begin + len(out):
+                out[at - begin] = row[which]
+        return out
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Take up what ``save`` wrote. Raises ValueError, and changes nothing, where the file is of other sizes."""
@@ -395,6 +429,8 @@ class Trainee:
             self.stored += 1
         else:  # reservoir sampling (Vitter 1985), but the newest frame always comes in
             at = int(self._rng.integers(self.capacity))
+            if self._overwritten is not None:
+                self._overwritten.setdefault(at, (self._x[at].copy(), self._y[at].copy(), self._age[at]))
         self._x[at], self._y[at], self._age[at] = x, y, self.frames
         self._newest = [i for i in self._newest if i != at][-(self.settings.recent - 1) :] + [at]
         for moments, value in zip(self._moments, (x, y), strict=True):
@@ -467,6 +503,7 @@ class Trainee:
         self.state, self._recent_errors = SOLVING, []
         kept = np.flatnonzero(self._age[: self.stored] <= good.frames)
         n = len(kept)
+        self._overwritten = None
         for begin in range(0, n, 256):  # in place: a row is never written before it is read
             rows = kept[begin : begin + 256]
             for array in (self._x, self._y, self._age):
