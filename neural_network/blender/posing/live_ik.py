@@ -12,7 +12,7 @@ from typing import Any
 import bpy
 
 from ...ik.network import Network
-from ..host import rig_checks, runtime
+from ..host import control_rigs, rig_checks, runtime
 from ..host.characters import weights_for
 from ..host.control_rigs import ControlRig
 from ..host.rig import Rig
@@ -85,21 +85,30 @@ def start(
     channels = runtime.snapshot(ob)
     taken = takeover.begin(ob, rig, net) if isinstance(rig, ControlRig) else None
     collection: Any = bpy.data.collections.new(f"Neural IK {ob.name}")
-    context.scene.collection.children.link(collection)
-    settings = collection.neural_ik_live
-    settings.armature, settings.mode_before, settings.mode = ob, mode_before, mode
-    settings.ground = float(ob.matrix_world.translation.z)
-    collection[BONES] = "\n".join(rig.bones)
-    collection[FRAME] = context.scene.frame_current_final
-    collection[SWITCHES] = taken.switches if taken is not None else {}
-    store_channels(collection, BASE, runtime.snapshot(ob))
-    store_channels(collection, BEFORE, channels)
-    live = _from_file(collection, ob, rig, net)
-    scene_targets.add_targets(context, collection, live, ob, all_on)
-    settings.live = True
-    context.view_layer.update()
-    scene_targets.read_settings(live, collection)
-    scene_targets.accept_current(live, ob)
+    try:
+        context.scene.collection.children.link(collection)
+        settings = collection.neural_ik_live
+        settings.armature, settings.mode_before, settings.mode = ob, mode_before, mode
+        settings.ground = float(ob.matrix_world.translation.z)
+        collection[BONES] = "\n".join(rig.bones)
+        collection[FRAME] = context.scene.frame_current_final
+        collection[SWITCHES] = taken.switches if taken is not None else {}
+        store_channels(collection, BASE, runtime.snapshot(ob))
+        store_channels(collection, BEFORE, channels)
+        live = _from_file(collection, ob, rig, net)
+        scene_targets.add_targets(context, collection, live, ob, all_on)
+        settings.live = True
+        context.view_layer.update()
+        scene_targets.read_settings(live, collection)
+        scene_targets.accept_current(live, ob)
+    except BaseException:  # nothing half made stays
+        if taken is not None:
+            control_rigs.switch_back(ob, taken.switches)
+        runtime.restore(ob, channels)
+        scene_targets.remove(collection)
+        if mode_before == "POSE" and _can_change_mode():
+            bpy.ops.object.mode_set(mode="POSE")
+        raise
     live.notes = [live.solver.warning] if live.solver.warning else []
     if taken is not None:
         live.notes += [taken.note] if taken.note else []
