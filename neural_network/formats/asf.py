@@ -278,17 +278,18 @@ def _parents(source: str, names: Sequence[str], links: Sequence[tuple[int, str, 
 
 def _parents_first(names: Sequence[str], parents: Sequence[int], notes: Notes) -> list[int]:
     """Indices of the bones in file order, except that parents come first; bones without a way to the root are left out."""
-    order, placed, waiting = [0], {0}, list(range(1, len(names)))
-    while waiting:
-        ready = []
-        for i in waiting:
-            if parents[i] in placed:
-                ready.append(i)
-                placed.add(i)
-        if not ready:
-            listed = ", ".join(short(names[i]) for i in waiting[:6])
-            notes.add(f"bones {listed} are not connected to the root and were left out")
-            break
-        order += ready
-        waiting = [i for i in waiting if i not in placed]
-    return order
+    children: dict[int, list[int]] = {}
+    for i, parent in enumerate(parents):
+        children.setdefault(parent, []).append(i)
+    passes = {0: 0}  # how often the file has to be read until the parent of a bone is known
+    todo = [0]
+    while todo:
+        above = todo.pop()
+        for i in children.get(above, ()):
+            passes[i] = passes[above] + (i < above)
+            todo.append(i)
+    loose = [i for i in range(len(names)) if i not in passes]
+    if loose:
+        listed = ", ".join(short(names[i]) for i in loose[:6])
+        notes.add(f"bones {listed} are not connected to the root and were left out")
+    return sorted(passes, key=lambda i: (passes[i], i))

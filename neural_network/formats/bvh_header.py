@@ -21,6 +21,7 @@ from .text import Notes, decode, parse_number
 
 FALLBACK_FPS = 30.0  # [1/s] if the file has no usable frame time
 MAX_CHANNELS = 64  # of one joint
+MAX_SITES = 2 * MAX_JOINTS  # End Sites: a few programs write two at a joint
 MAX_UNKNOWN = 1000  # pieces of the hierarchy that may be unreadable
 MAX_NAME = 1000  # characters
 
@@ -102,6 +103,9 @@ class _HierarchyReader:
         self.joints: list[BvhJoint] = []
         self.open: list[int] = []
         """Joint index for each open brace; -1 for an End Site."""
+        self.owners: list[int] = [-1]
+        """The innermost open joint outside all braces (-1) and after each open brace."""
+        self.sites = 0
         self.pending: int | None = None
         """A joint or an End Site (-1) whose opening brace has not been read yet."""
         self.position, self.line, self._counted = 0, 1, 0
@@ -133,7 +137,7 @@ class _HierarchyReader:
 
     def _owner(self) -> int:
         """The innermost open joint; -1 outside all of them."""
-        return next((index for index in reversed(self.open) if index >= 0), -1)
+        return self.owners[-1]
 
     def _next_keyword(self) -> str:
         """The next keyword in capitals, empty at the end of the text; the position is then behind it and its colon."""
@@ -178,11 +182,13 @@ class _HierarchyReader:
             self.notes.add("an opening brace { without a joint was ignored", self._place())
         else:
             self.open.append(self.pending)
+            self.owners.append(self.pending if self.pending >= 0 else self.owners[-1])
             self.pending = None
 
     def _close_brace(self) -> None:
         if self.open:
             self.open.pop()
+            self.owners.pop()
         else:
             self.notes.add("one closing brace too many was ignored", self._place())
 
@@ -207,6 +213,9 @@ class _HierarchyReader:
         self._name()
         if self._owner() < 0:
             raise self._fault("an End Site outside every joint")
+        self.sites += 1
+        if self.sites > MAX_SITES:
+            raise self._fault(f"expected at most {MAX_SITES} End Sites, got more; the file is damaged")
         self.pending = -1
 
     def _offset(self) -> None:
@@ -375,8 +384,10 @@ def read_motion_header(data: bytes, start: int, notes: Notes) -> MotionHeader:
     digits = ""
     position = start
     has_keyword = False
+    line, counted = 1, 0
     while found := _MOTION_LINE.match(data, position):
         position = found.end()
+        line, counted = line + data.count(10, counted, position), position
         has_keyword |= found.lastgroup == "motion"
         value = None if found.lastgroup in ("motion", "comment") else _MOTION_VALUE.match(data, position)
         if not value:
@@ -384,7 +395,7 @@ def read_motion_header(data: bytes, start: int, notes: Notes) -> MotionHeader:
         position = value.end()
         word = value.group(1).decode("latin-1").replace(",", ".")
         number = parse_number(word)
-        place = f"line {data.count(10, 0, found.end()) + 1}"
+        place = f"line {line}"
         if found.lastgroup == "count":
             if number is None or not 0 <= number < 1e12:
                 notes.add(f"the number of frames {word[:20]!r} is not a count; rows were counted instead", place)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..core.files import keep_apart
 from ..core.messages import Say, counted
+from ..motion.clip import UP_AXES
 from ..rigs.roles import read_table
 from . import importing
 from .text import THROUGH_BLENDER
@@ -57,7 +58,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
     parser.add_argument(
         "--source-fps", type=float, metavar="FPS", help="assume this frame rate instead of the one in the files"
     )
-    parser.add_argument("--up", choices=("Y", "Z", "y", "z"), help="vertical axis of the files (default: detected)")
+    add_up_argument(parser)
     parser.add_argument(
         "--unit",
         type=_unit,
@@ -81,8 +82,46 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
         "--strip-prefix", action="store_true", help='remove prefixes such as "mixamorig:" from bone names'
     )
     parser.add_argument("--mirror", action="store_true", help="add a mirrored copy of every clip")
+    parser.add_argument(
+        "--leave-out-faults",
+        action="store_true",
+        help="leave out frames with faults of the capture: feet turned around, bones that turn over between frames",
+    )
     parser.add_argument("--raw", action="store_true", help="do not clean: keep T-poses, jumps and frozen frames")
     parser.set_defaults(run=lambda args: run_import(args, say))
+
+
+_NO_AXIS = object()  # --up without an axis
+
+
+def add_up_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --up; its negative axes are options of their own as well, because argparse takes the -Y of "--up -Y" for one."""
+    axes = ", ".join(UP_AXES)
+    parser.add_argument(
+        "--up",
+        nargs="?",
+        const=_NO_AXIS,
+        type=_up_axis,
+        metavar="AXIS",
+        help=f"the axis that points up: {axes} (detected)",
+    )
+    for axis in UP_AXES:
+        if axis.startswith("-"):
+            parser.add_argument(axis, axis.lower(), dest="up", action="store_const", const=axis, help=argparse.SUPPRESS)
+
+
+def given_up_axis(args: argparse.Namespace) -> str | None:
+    """The axis given to --up, None if it was not used; ValueError if nothing was given to it."""
+    if args.up is _NO_AXIS:
+        raise ValueError(f"--up: expected one of {', '.join(UP_AXES)}, got nothing")
+    return args.up
+
+
+def _up_axis(text: str) -> str:
+    """An axis of ``UP_AXES`` in capitals; argparse.ArgumentTypeError for anything else."""
+    if text.upper() not in UP_AXES:
+        raise argparse.ArgumentTypeError(f"expected one of {', '.join(UP_AXES)}, got {text!r}")
+    return text.upper()
 
 
 def run_import(args: argparse.Namespace, say: Say) -> int:
@@ -138,13 +177,14 @@ def _options(args: argparse.Namespace) -> importing.ImportOptions:
         fps=args.fps,
         skip=args.skip,
         source_fps=args.source_fps,
-        up_axis=args.up.upper() if args.up else None,
+        up_axis=given_up_axis(args),
         unit=args.unit,
         roles=tuple(sorted(read_table(args.roles).items())) if args.roles else (),
         low_pass=args.low_pass,
         strip_prefix=args.strip_prefix,
         mirror=args.mirror,
         clean=not args.raw,
+        leave_out_faults=args.leave_out_faults,
     )
 
 

@@ -232,6 +232,15 @@ def _without_gaps(clip: Clip, good: np.ndarray) -> list[Clip]:
     return out
 
 
+def without_frames(clip: Clip, bad: np.ndarray) -> list[Clip]:
+    """What is left of a clip without the frames in a mask (F); gaps of up to 0.25 s are filled in, at others it is cut.
+
+    Parts of fewer than 2 frames are dropped. The parts are called NAME.1, NAME.2 ... if there are several.
+    """
+    parts = [part for part in _without_gaps(clip, np.flatnonzero(~bad)) if part.frames > 1]
+    return [replace(p, name=clip.name if len(parts) == 1 else f"{clip.name}.{n + 1}") for n, p in enumerate(parts)]
+
+
 def _blend(clip: Clip, holes: np.ndarray) -> Clip:
     good, every = np.flatnonzero(~holes), np.arange(clip.frames)
     after = np.clip(np.searchsorted(good, every), 1, len(good) - 1) if len(good) > 1 else np.zeros(len(every), int)
@@ -297,11 +306,11 @@ def measured(clip: Clip, parts: Sequence[Clip], height: float | None = None, fou
     height = body_height(clip) if height is None else height
     frames = sum(part.frames for part in parts)
     flat = [axis for axis in range(3) if axis != level_axis(clip.up_axis)]
-    top = body_top(clip)
+    mover = body_top(clip)
     speeds, joints = [np.zeros(0)], [np.zeros(0)]
     for part in parts:
         if part.frames > 1:
-            way = part.root_pos if top == 0 else joint_motion(part, top)[1]
+            way = part.root_pos if mover == 0 else joint_motion(part, mover)[1]
             speeds.append(np.linalg.norm(np.diff(way[:, flat], axis=0), axis=-1) * part.fps * part.unit)
             some = np.unique(np.linspace(0, part.frames - 2, min(part.frames - 1, 100)).astype(int))
             _, a = global_pose(part, some)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -133,6 +133,12 @@ def moving_offsets(clip: Clip, frames: slice | np.ndarray = slice(None)) -> np.n
 def rest_positions(clip: Clip) -> np.ndarray:
     """Joint positions (J, 3) with all rotations zero and the root at its offset [file units, file axes]."""
     return tree.sums(clip.parents, clip.offsets)
+
+
+def without_figure(clip: Clip, made: Sequence[Clip]) -> list[str]:
+    """Names of the roots of a clip that are in none of the ``made`` figures."""
+    kept = {one.names[0] for one in made}
+    return [clip.names[i] for i in np.flatnonzero(clip.parents < 0).tolist() if clip.names[i] not in kept]
 
 
 def figures(clip: Clip, least: int = 5) -> list[Clip]:

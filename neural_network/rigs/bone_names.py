@@ -81,6 +81,7 @@ _EXCLUDED = _table("""
     a twist or helper bone: twist roll share sharebone bendy metatarsal metatarsals volume
     a helper bone: hipjoint helper dummy adj corrective rigmesh mesh heel bank connector jiggle physics sec ribstwist pivot
 """)
+_HIDING = ("a helper bone", "the tip of a bone")
 _ANIMAL = frozenset(
     ["tail", "wing", "paw", "hoof", "fin", "beak", "claw", "hind", "front", "rear", "feather", "antenna"]
 )
@@ -99,6 +100,25 @@ def read_names(names: Sequence[str]) -> list[BoneNameInfo]:
     often = Counter(word for words in plain for word in set(words))
     shared = {w for w, n in often.items() if len(names) >= 8 and n > 0.6 * len(plain) and w not in _SIDES}
     return [_read(name, words, shared, count) for name, words in zip(names, split, strict=True)]
+
+
+def unhidden(info: Sequence[BoneNameInfo], names: Sequence[str], inner: Sequence[bool]) -> list[BoneNameInfo]:
+    """``info`` in which words such as dummy, helper or end do not hide the only bone of its part of the body.
+
+    A bone called neckDummy is the neck if it has children (mask ``inner`` (J)) and nothing else is called a neck; beside
+    another neck it is a helper, as its name says.
+    """
+    shown = {(one.side, part) for one in info if not one.excluded for part in one.parts}
+    out = list(info)
+    for j, (one, name) in enumerate(zip(info, names, strict=True)):
+        if not inner[j] or one.excluded not in _HIDING:
+            continue
+        words = [word for word in _tokens(re.split(r"[:|]", name)[-1]) if _EXCLUDED.get(word) not in _HIDING]
+        plain = _read(name, words, set(), Counter(words)) if words else one
+        parts = {part: weight for part, weight in plain.parts.items() if (plain.side, part) not in shown}
+        if parts and not plain.excluded and len(parts) == len(plain.parts):
+            out[j] = BoneNameInfo(plain.side, parts, "")
+    return out
 
 
 def has_animal_words(names: Sequence[str]) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from .bone_names import BoneNameInfo
 
 _LONGEST_LEAF = 1.5  # a leaf that is this many times longer than every inner bone is a distant helper
+_ON_THE_WAY = -2  # a bone whose ancestors are being counted
 STILL = np.radians(0.5)  # a bone that rotates less than this in a whole take counts as never rotating
 
 
@@ -38,12 +39,26 @@ class BoneTree:
 
 def require_tree(parents: np.ndarray) -> None:
     """Raise ValueError if parents (J) form a cycle."""
-    for j in range(len(parents)):
-        k, steps = j, 0
-        while k >= 0:
-            k, steps = int(parents[k]), steps + 1
-            if steps > len(parents):
+    depths(parents)
+
+
+def depths(parents: np.ndarray) -> list[int]:
+    """Number of ancestors of each bone, in a time that only grows with the number of bones; ValueError for a cycle."""
+    above = parents.tolist()
+    found = [-1] * len(above)
+    for j in range(len(above)):
+        way = []
+        while j >= 0 and found[j] < 0:
+            if found[j] == _ON_THE_WAY:
                 raise ValueError(f"roles: the parents of bone {j} form a cycle; every bone must lead to a root")
+            found[j] = _ON_THE_WAY
+            way.append(j)
+            j = above[j]
+        depth = found[j] if j >= 0 else -1
+        for k in reversed(way):
+            depth += 1
+            found[k] = depth
+    return found
 
 
 def _layer(names: Sequence[str], parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -130,8 +145,7 @@ def read_tree(
 
 
 def _leaves_first(parents: np.ndarray) -> list[int]:
-    depth = [len(ancestors(parents, j)) for j in range(len(parents))]
-    return [int(j) for j in np.argsort(depth, kind="stable")[::-1]]
+    return [int(j) for j in np.argsort(depths(parents), kind="stable")[::-1]]
 
 
 def ancestors(parents: np.ndarray, j: int) -> list[int]:

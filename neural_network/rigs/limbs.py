@@ -26,6 +26,12 @@ _HOPELESS = -12.0  # log likelihood by lengths and names below which the poses a
 _MAX_CHAIN = 12  # bones of a limb that are examined
 NAME_WEIGHT = 2.0
 _ANKLE = np.radians(60)
+_HOCK_BEND = np.radians(20)  # at the knee and, the other way, at the hock of an animal's leg
+_HOCK_LENGTH = 0.28  # of thigh and shin: the bone below the hock; a foot is shorter
+_HOCK_DROP = 0.55  # cosine of its angle to the way from hip to foot; a foot lies flat
+_ABREAST = 0.3  # cosine of the angle between shoulders and hips, in most poses, below which two arms are on one side
+_ALIKE = 1.4  # times as long at most: arms and further limbs that are legs as well
+_NO_LIMB = ("a tail or wing", "clothing", "a soft-body bone", "a finger", "a face bone", "a prop")  # by name
 _UPRIGHT = np.radians(50)  # a trunk that leans further from the line of the legs, in most poses, is not human
 
 
@@ -66,6 +72,30 @@ def find_body(tree: BoneTree) -> tuple[LimbPair, LimbPair, bool] | None:
         return None
     legs, arms = best
     return legs, arms, bool(_lean(tree, legs, arms) < _UPRIGHT)
+
+
+def unlike_a_person(tree: BoneTree, legs: LimbPair, arms: LimbPair) -> str:
+    """Why two pairs of limbs are no legs and arms of a person, in words; empty if they may be."""
+    posed = tree.poses[_useful_poses(tree)]
+    across = [
+        posed[:, limb.bones[0][part]] - posed[:, limb.bones[1][part]] for limb, part in ((legs, "Thigh"), (arms, "Arm"))
+    ]
+    sizes = [np.maximum(lengths(one), 1e-12) for one in across]
+    if np.median(np.abs(np.sum(across[0] * across[1], axis=1)) / sizes[0] / sizes[1]) < _ABREAST:
+        return "the limbs that could be arms are both on one side of the body: a creature, not a person"
+    if not 1 / _ALIKE < arms.size / legs.size < _ALIKE:
+        return ""
+    used = {j for limb in (legs, arms) for chain in limb.pair.chains for j in chain}
+    length = float(np.mean([tree.length[list(chain[1:])].sum() for chain in legs.pair.chains]))
+    more = 0
+    for pair in _pairs(tree):
+        bones = {j for chain in pair.chains for j in chain if tree.real[j]}
+        if bones & used or any(tree.names[j].excluded in _NO_LIMB for j in bones) or min(map(len, pair.chains)) < 3:
+            continue
+        if all(1 / _ALIKE < tree.length[list(chain[1:])].sum() / length < _ALIKE for chain in pair.chains):
+            more += 1
+            used |= bones
+    return f"{2 * more + 4} limbs are alike: a creature, not a person" if more else ""
 
 
 def _score_body(tree: BoneTree, legs: LimbPair, arms: LimbPair) -> float:
@@ -206,6 +236,8 @@ class _ChainMeasures:
     """Median distance over the frames from each joint to the same joint of the other chain."""
     angles: list[float]
     """Median angle [rad] between the bones that meet at each inner joint."""
+    hocks: frozenset[int]
+    """Joints that are the hock of an animal's leg: the second of three bends, where the leg points back."""
 
 
 def _measure(tree: BoneTree, chain: tuple[int, ...], other: tuple[int, ...]) -> _ChainMeasures:
@@ -227,14 +259,33 @@ def _measure(tree: BoneTree, chain: tuple[int, ...], other: tuple[int, ...]) -> 
         crookedness=_crookedness(places[posed]),
         separation=np.median(lengths(places[posed, :same] - tree.poses[posed][:, list(other[:same])]), axis=0).tolist(),
         angles=np.median(angle_between(*_steps(places[posed])), axis=0).tolist() if count > 2 else [],
+        hocks=_hocks(places[:1], along) & _hocks(places[posed], along),
     )
+
+
+def _hocks(places: np.ndarray, along: np.ndarray) -> frozenset[int]:
+    """Joints h of a chain with joints at ``places`` (K, n, 3) at which a leg with thigh h - 2, shin h - 1 and foot h + 1 bends back."""
+    found = set()
+    steps = np.diff(places, axis=1)
+    for h in range(2, places.shape[1] - 1):
+        thigh, shin, below = (steps[:, h + k] for k in (-2, -1, 0))
+        knee, hock = np.cross(thigh, shin), np.cross(shin, below)
+        zigzag = np.median(np.sum(knee * hock, axis=1)) < 0
+        bent = min(np.median(angle_between(thigh, shin)), np.median(angle_between(shin, below))) > _HOCK_BEND
+        long = along[h + 1] - along[h] > _HOCK_LENGTH * (along[h] - along[h - 2])
+        way = places[:, h + 1] - places[:, h - 2]
+        down = np.sum(way * below, axis=1) / np.maximum(lengths(way) * lengths(below), 1e-12)
+        if zigzag and bent and long and np.median(down) > _HOCK_DROP:
+            found.add(h)
+    return frozenset(found)
 
 
 def _score_reading(tree: BoneTree, measures: _ChainMeasures, picks: tuple[int, int, int], arm: bool) -> float:
     """Log likelihood that the joints ``picks`` of a chain are the upper bone, the lower bone and the end of an arm or a leg."""
     u, v, w = picks
     along = measures.along
-    upper, lower, whole = along[v] - along[u], along[w] - along[v], along[w] - along[u]
+    hock = not arm and u == v - 1 and w == v + 2 and v + 1 in measures.hocks
+    upper, lower, whole = along[v] - along[u], along[v + 1 if hock else w] - along[v], along[w] - along[u]
     if upper <= 0 or lower <= 0 or measures.total <= 0:
         return -50.0
     parts = ARM[1:] if arm else LEG[:3]
@@ -245,7 +296,8 @@ def _score_reading(tree: BoneTree, measures: _ChainMeasures, picks: tuple[int, i
     if score < _HOPELESS:
         return score
     score += 4.0 * min(0.3, measures.bends[picks])
-    score -= 8.0 * (measures.crookedness[u][v] + measures.crookedness[v][w])
+    score -= 8.0 * (measures.crookedness[u][v] + (0.0 if hock else measures.crookedness[v][w]))
+    score += 1.5 if hock else 0.0
     score -= 0.05 * sum(picks)  # of several bones at one point, the first
     if arm:
         return _score_arm(measures, picks, score)

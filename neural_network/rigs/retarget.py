@@ -53,7 +53,7 @@ def to_proportioned_reference(clip: Clip, roles: Roles | None = None) -> tuple[S
     if roles is None:
         roles = clip_roles(clip)
     source, motion = clip_motion(clip, roles)
-    require_legs(source.bones, "clip")
+    require_legs(source.bones, "clip", roles.notes)
     t_pose = t_pose_rotations(source, motion, planted_frames(source, motion))
     skeleton = proportioned_reference(source, t_pose)
     own = {name: j for j, name in enumerate(skeleton.names) if name in source.bones}
@@ -74,7 +74,7 @@ def retarget(
         roles = clip_roles(clip)
     source, motion = clip_motion(clip, roles)
     body = skeleton_body(target, target_roles)
-    require_legs(source.bones, "clip")
+    require_legs(source.bones, "clip", roles.notes)
     require_legs(body.bones, "target")
     turned, root_pos = carry(source, motion, body)
     return local_rotations(target, turned), root_pos

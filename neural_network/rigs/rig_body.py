@@ -7,7 +7,7 @@ All frames are armature axes: metres, Z up.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,13 +147,13 @@ def _tails(
 # ---------------------------------------------------------------- bodies
 
 
-def require_legs(bones: Mapping[str, int], what: str) -> None:
-    """Raise ValueError, with the roles that are missing, unless ``bones`` (by role) have hips and two legs."""
+def require_legs(bones: Mapping[str, int], what: str, notes: Sequence[str] = ()) -> None:
+    """Raise ValueError, with the roles that are missing and the ``notes`` why, unless ``bones`` (by role) have hips and two legs."""
     missing = [r for r in ("Hips", "LeftThigh", "RightThigh", "LeftShin", "RightShin") if r not in bones]
     if missing:
         raise ValueError(
-            f"retarget: expected a {what} with hips and two legs, found no bone for {', '.join(missing)}; "
-            "assign them in a roles file (--roles FILE)"
+            f"retarget: expected a {what} with hips and two legs, found no bone for {', '.join(missing)}"
+            f"{f' ({notes[0]})' if notes else ''}; assign them in a roles file (--roles FILE)"
         )
 
 

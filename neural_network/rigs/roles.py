@@ -18,15 +18,18 @@ from pathlib import Path
 import numpy as np
 
 from ..core.files import read_text, write_whole
-from .bone_names import BoneNameInfo, has_animal_words, read_names
-from .bone_tree import BoneTree, ancestors, angle_between, never_turns, read_tree, require_tree
-from .limbs import ARM, LEG, NAME_WEIGHT, LimbPair, find_body, main_chain, name_score, ratio_score
+from .bone_names import BoneNameInfo, has_animal_words, read_names, unhidden
+from .bone_tree import BoneTree, ancestors, angle_between, descendants, never_turns, read_tree, require_tree
+from .limbs import ARM, LEG, NAME_WEIGHT, LimbPair, find_body, main_chain, name_score, ratio_score, unlike_a_person
 
 ROLE_NAMES = (
     *("Hips", "Spine", "Spine1", "Spine2", "NeckLower", "NeckUpper", "Head"),
     *("LeftShoulder", "LeftArm", "LeftForeArm", "LeftHand", "LeftThigh", "LeftShin", "LeftFoot", "LeftToeBase"),
     *("RightShoulder", "RightArm", "RightForeArm", "RightHand", "RightThigh", "RightShin", "RightFoot", "RightToeBase"),
 )
+_SIGNS = ("toes", "knees", "elbows")
+"""What shows where a body faces."""
+_CLEAR_VOTE = 0.02  # a bend of one degree decides the side only if no name contradicts it
 TRUNK = ("Spine", "Spine1", "Spine2")
 NECK = ("NeckLower", "NeckUpper")
 
@@ -86,7 +89,8 @@ def find_roles(
     empty: dict[str, int | None] = dict.fromkeys(ROLE_NAMES)
     if count == 0:
         return Roles(empty, notes=("a skeleton without bones",))
-    info = read_names(names)
+    has_child = np.isin(np.arange(count), parents)
+    info = unhidden(read_names(names), names, has_child.tolist())
     tree = read_tree(names, info, parents, heads, tips or {}, motion, motion_tips or {}, turning)
     found = find_body(tree)
     if found is None:
@@ -100,6 +104,9 @@ def find_roles(
         return Roles(
             empty, skipped={}, notes=("two pairs of limbs, but the trunk is not upright on the legs: a creature",)
         )
+    unlike = "" if human and not animal else unlike_a_person(tree, legs, arms)
+    if unlike:
+        return Roles(empty, notes=(unlike,))
     confidence = {r: _confidence(info[j], r, legs.score + arms.score) for r, j in bones.items() if j is not None}
     skipped = _skipped(tree, names, info, bones)
     return Roles({**empty, **bones}, confidence, skipped, tuple(notes))
@@ -135,9 +142,17 @@ def _assign(
     bones.update(zip(NECK, neck if len(neck) < 3 else [neck[0], neck[-1]], strict=False))
     if head is not None:
         bones["Head"] = head
-    leftwards, stands = _leftwards(tree, legs, arms)
+    leftwards, stands = _leftwards(tree, legs, arms, _SIGNS)
+    single = {sign: _leftwards(tree, legs, arms, (sign,))[0] for sign in _SIGNS}
+    named = _named_sides(tree, legs, arms)
     for limb, parts in ((arms, ARM), (legs, LEG)):
         vote = _side_vote(tree, leftwards, stands, limb)
+        agreed = named[0 if limb is arms else 1]
+        against = [sign for sign in _SIGNS if _side_vote(tree, single[sign], stands, limb) * agreed < -_CLEAR_VOTE]
+        if agreed * vote < 0 and len(against) == 1 and against != ["toes"]:
+            words = f"the {against[0]} bend as if left and right were swapped; all names of arms and legs agree and were used"
+            notes.extend([words] if words not in notes else [])
+            vote = 0.0
         left = _which_is_left(tree, names, vote, limb, "arms" if limb is arms else "legs", notes)
         for side, of in (("Left", limb.bones[left]), ("Right", limb.bones[1 - left])):
             bones.update({side + part: of[part] for part in parts if part in of})
@@ -181,7 +196,7 @@ def _neck_and_head(tree: BoneTree, legs: LimbPair, arms: LimbPair, path: Sequenc
     limbs = {c[0] for limb in (legs, arms) for c in limb.pair.chains}
     for at in reversed(path):
         starts = [c for c in tree.children[at] if tree.real[c] and c not in limbs and c not in path]
-        starts = [c for c in starts if not tree.names[c].excluded and not _has_twin(tree, c, starts)]
+        starts = [c for c in starts if _may_be_neck(tree, c) and not _has_twin(tree, c, starts)]
         if not starts:
             continue
 
@@ -200,6 +215,13 @@ def _neck_and_head(tree: BoneTree, legs: LimbPair, arms: LimbPair, path: Sequenc
             named = [at]  # 3ds Max's Biped parents the clavicles to the neck
         return named + neck, chain[best]
     return [], None
+
+
+def _may_be_neck(tree: BoneTree, start: int) -> bool:
+    """Whether a bone may begin the neck: its name does not exclude it, or a head hangs below it."""
+    if not tree.names[start].excluded:
+        return True
+    return any(not tree.names[j].excluded and "Head" in tree.names[j].parts for j in descendants(tree, start))
 
 
 def _above_shoulders(tree: BoneTree, legs: LimbPair, arms: LimbPair, j: int) -> float:
@@ -266,7 +288,7 @@ def _which_is_left(
     for k, sign in ((0, 1.0), (1, -1.0)):
         for j in limb.bones[k].values():
             named += {"Left": sign, "Right": -sign}.get(tree.names[j].side, 0.0)
-    if abs(vote) > (0.02 if named else 0.004):  # a bend of one degree decides the side only if no name contradicts it
+    if abs(vote) > (_CLEAR_VOTE if named else 0.004):
         if named and (vote > 0) != (named > 0):
             k = 0 if named > 0 else 1
             example = names[limb.bones[k][start]]
@@ -280,8 +302,27 @@ def _which_is_left(
     return 0 if tree.heads[limb.bones[0][start], 0] >= tree.heads[limb.bones[1][start], 0] else 1
 
 
-def _leftwards(tree: BoneTree, legs: LimbPair, arms: LimbPair) -> tuple[np.ndarray, np.ndarray]:
-    """Vector to the left in each pose (K, 3), longer where the pose shows it better, and the mask (K) of standing poses."""
+def _named_sides(tree: BoneTree, legs: LimbPair, arms: LimbPair) -> tuple[float, float]:
+    """For arms and legs 1 if the names say that the first chain is the left one, -1 if the right; zeros unless all agree."""
+    sides = []
+    for limb in (arms, legs):
+        first, second = ({tree.names[j].side for j in chain.values()} - {""} for chain in limb.bones)
+        if len(first) != 1 or len(second) != 1 or first == second:
+            return 0.0, 0.0
+        sides.append(1.0 if first == {"Left"} else -1.0)
+    posed = tree.poses[1:] if len(tree.poses) > 4 else tree.poses[:1]
+    ways = [
+        side * (posed[:, limb.bones[0][_first_part(limb)]] - posed[:, limb.bones[1][_first_part(limb)]])
+        for side, limb in zip(sides, (arms, legs), strict=True)
+    ]
+    return (sides[0], sides[1]) if np.median(np.sum(ways[0] * ways[1], axis=1)) > 0 else (0.0, 0.0)
+
+
+def _leftwards(tree: BoneTree, legs: LimbPair, arms: LimbPair, signs: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Vector to the left in each pose (K, 3), longer where the pose shows it better, and the mask (K) of standing poses.
+
+    ``signs`` are those of ``_SIGNS`` that count.
+    """
     poses = tree.poses
     hips, chest = poses[:, legs.pair.at], poses[:, arms.pair.at]
     feet = np.mean([poses[:, b["Foot"]] for b in legs.bones], axis=0)
@@ -290,13 +331,14 @@ def _leftwards(tree: BoneTree, legs: LimbPair, arms: LimbPair) -> tuple[np.ndarr
     up = up / np.maximum(size, 1e-12)
     forward = np.zeros_like(up)
     for bones, chain in zip(legs.bones, legs.pair.chains, strict=True):
-        end = _toe_point(tree, bones, chain)
+        end = _toe_point(tree, bones, chain) if "toes" in signs else None
         if end is not None:
             step = poses[:, end] - poses[:, bones["Foot"]]
             step = step - np.sum(step * up, axis=1, keepdims=True) * up
             forward += step / legs.size
-        forward += 0.3 * _hinge_direction(poses, bones["Thigh"], bones["Shin"], bones["Foot"]) / legs.size
-    for bones in arms.bones:
+        if "knees" in signs:
+            forward += 0.3 * _hinge_direction(poses, bones["Thigh"], bones["Shin"], bones["Foot"]) / legs.size
+    for bones in arms.bones if "elbows" in signs else ():
         forward -= 0.3 * _hinge_direction(poses, bones["Arm"], bones["ForeArm"], bones["Hand"]) / legs.size
     stands = angle_between(chest - hips, hips - feet) < np.radians(60)
     return np.cross(up, forward), stands

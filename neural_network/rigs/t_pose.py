@@ -84,16 +84,16 @@ def _known_direction(role: str) -> np.ndarray:
 
 def _standing_frame(body: RigBody, motion: RigMotion) -> int | None:
     """The frame in which the body is closest to the T-pose; None if the rest pose is close enough, or without frames."""
-    if _t_pose_error(body, body.heads[None], body.tails[None])[0] < MAX_REST_ERROR or not len(motion.turned):
+    if t_pose_error(body, body.heads[None], body.tails[None])[0] < MAX_REST_ERROR or not len(motion.turned):
         return None
     count = len(motion.turned)
     frames = np.unique(np.linspace(0, count - 1, min(count, STANDING_FRAMES)).astype(int))
     heads = motion.heads[frames]
     tails = heads + np.einsum("fjab,jb->fja", motion.turned[frames], body.tails - body.heads)
-    return int(frames[np.argmin(_t_pose_error(body, heads, tails))])
+    return int(frames[np.argmin(t_pose_error(body, heads, tails))])
 
 
-def _t_pose_error(body: RigBody, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
+def t_pose_error(body: RigBody, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
     """Mean angle (F) [rad] of limbs and spine to the T-pose, whichever way the body faces.
 
     Arms count half, because they may hang down.

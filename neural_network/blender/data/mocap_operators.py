@@ -13,12 +13,14 @@ from bpy.props import BoolProperty, CollectionProperty, EnumProperty, FloatPrope
 
 from ...formats import importing
 from ...motion import pose_set
+from ...motion.clip import UP_AXES
 from ..host import jobs, memory, rig
 from ..host.buttons import Button, write_text
 from ..host.jobs import Progress
 from . import mocap
 
 REPORT = "Neural IK Import"  # the text block
+_CLEANING = ("clean", "leave_out_faults")
 
 
 class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
@@ -52,11 +54,19 @@ class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
     )
     up_axis: EnumProperty(
         name="Up",
-        items=(("AUTO", "Automatic", "Detect it from the motion"), ("Y", "Y", "Y is up"), ("Z", "Z", "Z is up")),
+        items=(
+            ("AUTO", "Automatic", "Detect it from the motion"),
+            *((axis, axis, f"{axis} is up") for axis in UP_AXES),
+        ),
         default="AUTO",
     )
     clean: BoolProperty(
         name="Clean", description="Remove inserted T-poses, frozen starts and jumps of the capture", default=True
+    )
+    leave_out_faults: BoolProperty(
+        name="Leave Out Faults",
+        description="Leave out frames with faults of the capture: feet turned around, bones that turn over between frames",
+        default=False,
     )
 
     def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> Any:
@@ -69,7 +79,7 @@ class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
         names = [file.name for file in self.files if file.name]
         paths = [str(Path(self.directory) / name) for name in names] or [self.filepath or self.directory]
         call = "EXEC_DEFAULT" if bpy.app.background or context.window is None else "INVOKE_DEFAULT"
-        told = {name: getattr(self, name) for name in ("into", "fps", "low_pass", "up_axis", "clean")}
+        told = {name: getattr(self, name) for name in ("into", "fps", "low_pass", "up_axis", *_CLEANING)}
         ops: Any = bpy.ops
         try:
             return set(ops.neural_ik.carry_mocap(call, paths=json.dumps(paths), **told))
@@ -91,6 +101,7 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
     low_pass: FloatProperty(default=0, options={"SKIP_SAVE"})
     up_axis: StringProperty(default="AUTO", options={"SKIP_SAVE"})
     clean: BoolProperty(default=True, options={"SKIP_SAVE"})
+    leave_out_faults: BoolProperty(default=False, options={"SKIP_SAVE"})
 
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, mocap.Imported]:
         """Read the files, carry the motion and key it."""
@@ -101,6 +112,7 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
             low_pass=self.low_pass or None,
             up_axis=None if self.up_axis == "AUTO" else self.up_axis,
             clean=self.clean,
+            leave_out_faults=self.leave_out_faults,
         )
         importing.check(options)
         there = any(ob.type == "ARMATURE" for ob in context.view_layer.objects)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ import numpy as np
 from ...core.files import whole_file
 from ...ik import context
 from ...motion import cleaning, pose_set
-from ...motion.clip import DOUBTFUL_AXIS, Clip, figures
-from ...rigs import retarget
+from ...motion.clip import DOUBTFUL_AXIS, Clip, clip_tremble, figures, without_figure
+from ...rigs import retarget, rig_body, sanity
 from ..text import Notes
 from .options import ImportOptions, given_roles
 from .own_rig import OwnPoses, on_skeleton, own_poses, own_skeleton, renamed
@@ -49,15 +49,47 @@ def pieces_of(path: Path, clip: Clip, options: ImportOptions) -> tuple[list[Clip
     """The figures of a clip, cleaned and cut as ``options`` say; the findings in each figure; and warnings."""
     pieces: list[Clip] = []
     found: list[cleaning.Findings] = []
-    for figure in figures(cleaning.cut(clip, min(options.skip, clip.frames), clip.frames)):
+    doubts = Notes(path.name)
+    everyone = figures(clip)
+    left_out = without_figure(clip, everyone)
+    if left_out:
+        doubts.add(f"{', '.join(left_out)}: too few joints for a figure, such as a prop; left out")
+    for figure in (cleaning.cut(one, min(options.skip, one.frames), one.frames) for one in everyone):
         if options.clean:
             own, findings = cleaning.clean(figure)
         else:
             own = [figure] if figure.frames else []
             findings = cleaning.measured(figure, own)
+        for doubt in findings.doubts:
+            doubts.add(doubt)
+        trembling = 0.0 if options.low_pass is not None else max((clip_tremble(piece) for piece in own), default=0.0)
+        if trembling:
+            doubts.add(
+                f"this motion trembles by {trembling:.1f} degrees a joint from frame to frame; try --low-pass 6 "
+                "(Low-Pass in Blender)"
+            )
+        own = [part for piece in own for part in _without_faults(path, piece, options, doubts)]
         pieces += own
-        found.append(findings)
-    return pieces, found, [*clip.warnings, *(f"{path.name}: {doubt}" for f in found for doubt in f.doubts)]
+        found.append(replace(findings, frames=sum(piece.frames for piece in own), parts=len(own)))
+    return pieces, found, [*clip.warnings, *doubts.sentences()]
+
+
+def _without_faults(path: Path, piece: Clip, options: ImportOptions, doubts: Notes) -> list[Clip]:
+    """The piece, or what is left of it without the frames that show faults of the capture; what was doubted is noted."""
+    roles = given_roles(piece, options) or rig_body.clip_roles(piece)
+    for note in roles.notes if roles.humanoid else ():
+        doubts.add(note)
+    faults = sanity.find_faults(piece, roles)
+    bad = faults.bad()
+    if not bad.any():
+        return [piece]
+    what = f"faults of the capture: {'; '.join(faults.sentences())}. {np.count_nonzero(bad)} of {len(bad)} frames show them"
+    place = "" if piece.name == path.stem else f"clip {piece.name}"
+    if options.leave_out_faults:
+        doubts.add(f"{what} and were left out", place)
+        return cleaning.without_frames(piece, bad)
+    doubts.add(f"{what}; --leave-out-faults (Leave Out Faults in Blender) leaves them out", place)
+    return [piece]
 
 
 def smoothed(path: Path, piece: Clip, options: ImportOptions) -> tuple[Clip, list[str]]:

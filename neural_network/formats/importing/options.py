@@ -37,6 +37,8 @@ class ImportOptions:
     mirror: bool = False
     """Add a mirrored copy of every clip."""
     clean: bool = True
+    leave_out_faults: bool = False
+    """Leave out frames with faults of the capture: feet that are turned around, bones that turn over between frames."""
     roles: tuple[tuple[str, str], ...] = ()
     """(role, bone name) pairs to use instead of detecting roles."""
 

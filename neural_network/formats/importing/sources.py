@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ...motion.clip import Clip
+from ...rigs import sanity
 from .. import asf_amc, bvh
 from ..text import THROUGH_BLENDER
 
@@ -56,7 +58,7 @@ def files_for_blender(folders: Sequence[str | Path]) -> list[Path]:
 def read_clip(
     path: str | Path, *, up_axis: str | None = None, unit: float | None = None, fps: float | None = None
 ) -> Clip:
-    """Read one motion file of any supported format.
+    """Read one motion file of any supported format; a person that hangs head down is turned over.
 
     Raises ValueError that says why the file cannot be read and what to do instead, OSError if it cannot be opened.
     """
@@ -67,5 +69,8 @@ def read_clip(
     if suffix == ".asf":
         raise ValueError(f"{path.name}: a skeleton without motion; give the .amc file, its skeleton is found beside it")
     if suffix == ".amc":
-        return asf_amc.read(None, path, up_axis=up_axis, unit=unit, fps=fps)
-    return bvh.read(path, up_axis=up_axis, unit=unit, fps=fps)
+        clip = asf_amc.read(None, path, up_axis=up_axis, unit=unit, fps=fps)
+    else:
+        clip = bvh.read(path, up_axis=up_axis, unit=unit, fps=fps)
+    clip, doubt = sanity.upright(clip, given=up_axis is not None)
+    return replace(clip, warnings=(*clip.warnings, f"{path.name}: {doubt}")) if doubt else clip

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Cheap checks of a clip against what bodies do: is the head above the feet, do feet and thighs turn as joints can?
+
+An axis that points down is turned over. Faults of the capture are named, and their frames can be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from ..core import rotations
+from ..motion.clip import Clip, to_z_up
+from .bone_tree import angle_between
+from .rig_body import RigBody, RigMotion, clip_evidence, clip_motion, clip_roles
+from .roles import Roles
+from .t_pose import MAX_REST_ERROR, t_pose_error
+
+MOST_JOINTS = 1000  # of a clip that is checked: beyond it, finding roles would take longer than reading
+DOWN = 0.5  # share of the way from feet to head that leads down in a figure that hangs head first
+HANDSTAND = 1.05  # hands this far along the way from feet to head are stretched beyond the head
+FOOT_TURN = np.radians(140)  # against the shin since a standing rest pose; feet turn by 70 degrees at most
+FOOT_SHARE = 0.3  # of the frames in which a foot has to be turned that far
+FLIP = np.radians(90)  # about a bone's own length, from one frame to the next
+FLIP_SPEED = np.radians(2500)  # [rad/s] and faster than any joint turns about its own length
+FLIP_SWING = np.radians(30)  # while the bone itself points nearly where it did
+FLIP_RATIO = 5.0  # and so many times the median of the frames around
+FLIP_AROUND = 4  # frames before and after
+
+_WORDS = {"Thigh": "thigh", "Foot": "foot", "Arm": "upper arm", "Hand": "hand"}
+
+
+# ---------------------------------------------------------------- which way is up
+
+
+def upright(clip: Clip, given: bool = False) -> tuple[Clip, str]:
+    """The clip with its head above its feet, and a sentence about what was doubted; unchanged and "" where nothing was.
+
+    A figure whose head is below its feet in most frames, as in the axes of a camera, is turned over, except if its hands are
+    beyond its head: that is a handstand, and only doubted. A rest pose that stands the other way up than the frames is turned
+    to them, which moves no joint in any frame. With ``given`` the up axis was chosen by the user and stays.
+    """
+    if not clip.frames or len(clip.names) > MOST_JOINTS:
+        return clip, ""
+    roles = clip_roles(clip)
+    ends = _ends(roles)
+    if ends is None:
+        return clip, ""
+    _, _, heads, evidence = clip_evidence(clip)
+    posed = evidence["motion"] if "motion" in evidence else clip_motion(clip, roles)[1].heads
+    way = _way_up(posed, ends)
+    lengths = np.maximum(np.linalg.norm(way, axis=1), 1e-9)
+    said = ""
+    if not given and np.median(way[:, 2] / lengths) < -DOWN:
+        if _stretched_hands(posed, roles, ends, way, lengths):
+            said = "the head is below the feet in most frames, as in a handstand; set the up axis if it is not one"
+        else:
+            up = _opposite(clip.up_axis)
+            said = f"the figure stood upside down, its head below its feet; {up} was taken as the up axis, set it if that is wrong"
+            clip = replace(clip, up_axis=up)
+            heads, way = heads @ _TURN, way @ _TURN
+    rest = _way_up(heads[None], ends)[0]
+    if rest[2] < -DOWN * np.linalg.norm(rest) and np.median(way[:, 2] / lengths) > DOWN:
+        clip = _with_rest_turned(clip, to_z_up(clip.up_axis).T @ to_z_up(_opposite(clip.up_axis)))
+    return clip, said
+
+
+_TURN = np.diag([1.0, -1.0, -1.0])  # armature axes of one up axis to those of the opposite one
+
+
+def _opposite(up_axis: str) -> str:
+    return up_axis[1:] if up_axis.startswith("-") else f"-{up_axis}"
+
+
+def _ends(roles: Roles) -> tuple[int, int, int] | None:
+    """Bones of head (else of neck or chest), left foot and right foot (else shins); None if the roles do not have them."""
+    bones = roles.bones
+    top = next(
+        (bones[r] for r in ("Head", "NeckUpper", "NeckLower", "Spine2", "Spine1") if bones.get(r) is not None), None
+    )
+    feet = [
+        next((bones[s + p] for p in ("Foot", "Shin") if bones.get(s + p) is not None), None) for s in ("Left", "Right")
+    ]
+    if top is None or feet[0] is None or feet[1] is None:
+        return None
+    return top, feet[0], feet[1]
+
+
+def _way_up(heads: np.ndarray, ends: tuple[int, int, int]) -> np.ndarray:
+    """Vectors (F, 3) from the middle of the feet to the head in poses (F, J, 3)."""
+    top, left, right = ends
+    return np.asarray(heads[:, top] - 0.5 * (heads[:, left] + heads[:, right]))
+
+
+def _stretched_hands(
+    posed: np.ndarray, roles: Roles, ends: tuple[int, int, int], way: np.ndarray, lengths: np.ndarray
+) -> bool:
+    """Whether the hands are beyond the head in most of the poses."""
+    hands = [j for side in ("Left", "Right") if (j := roles.bones.get(side + "Hand")) is not None]
+    if not hands:
+        return False
+    feet = 0.5 * (posed[:, ends[1]] + posed[:, ends[2]])
+    along = [np.sum((posed[:, j] - feet) * way, axis=1) / lengths**2 for j in hands]
+    return bool(np.median(np.mean(along, axis=0)) > HANDSTAND)
+
+
+def _with_rest_turned(clip: Clip, turn: np.ndarray) -> Clip:
+    """The clip with another rest pose, turned by ``turn`` (3, 3) in file axes, in which no joint moves in any frame."""
+    quaternion = rotations.quaternion_from_matrix(turn)
+    back = rotations.quaternion_conjugate(quaternion)
+    roots = clip.parents < 0
+    others = roots & (np.arange(len(roots)) > 0)  # where they stand is part of the motion
+    turned = rotations.quaternion_multiply(clip.rotations, np.broadcast_to(back, clip.rotations.shape))
+    below = rotations.quaternion_multiply(np.broadcast_to(quaternion, turned.shape), turned)
+    return replace(
+        clip,
+        offsets=np.where(others[:, None], clip.offsets, clip.offsets @ turn.T),
+        tips={i: tip @ turn.T for i, tip in clip.tips.items()},
+        rotations=np.where(roots[:, None], turned, below),
+        translations={i: moved if clip.parents[i] < 0 else moved @ turn.T for i, moved in clip.translations.items()},
+    )
+
+
+# ---------------------------------------------------------------- faults of the capture
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What no body does in one clip."""
+
+    turned_feet: Mapping[str, float]
+    """Role of a foot that is turned around -> share of the frames."""
+    flips: Mapping[str, np.ndarray]
+    """Role of a bone -> frames (n) before which it turns over about its own length."""
+    frames: int
+
+    def sentences(self) -> list[str]:
+        """One sentence for each fault."""
+        out = [
+            f"the {_named(role)} is turned around against the shin for {share:.0%} of the clip"
+            for role, share in self.turned_feet.items()
+        ]
+        for role, at in self.flips.items():
+            times = f"{len(at)} times" if len(at) > 1 else "once"
+            out.append(f"the {_named(role)} turns over from one frame to the next {times}, first at frame {at[0] + 1}")
+        return out
+
+    def bad(self) -> np.ndarray:
+        """Mask (F) of the frames to leave out: all where a foot is turned around, else those between a flip and the next."""
+        out = np.full(self.frames, bool(self.turned_feet))
+        for at in self.flips.values():
+            edges = [0, *at.tolist(), self.frames]
+            sides = np.zeros(self.frames, bool)
+            for n, (first, last) in enumerate(pairwise(edges)):
+                sides[first:last] = n % 2 == 1
+            out |= sides if sides.mean() <= 0.5 else ~sides
+        return out
+
+
+def _named(role: str) -> str:
+    """A role in words, such as "left upper arm"."""
+    side = "Left" if role.startswith("Left") else "Right"
+    return f"{side.lower()} {_WORDS[role.removeprefix(side)]}"
+
+
+def find_faults(clip: Clip, roles: Roles) -> Faults:
+    """Feet that are turned around and bones that turn over from one frame to the next, in a clip of a person."""
+    if clip.frames < 3 or not roles.humanoid or len(clip.names) > MOST_JOINTS:
+        return Faults({}, {}, clip.frames)
+    body, motion = clip_motion(clip, roles)
+    flips: dict[str, np.ndarray] = {}
+    for side in ("Left", "Right"):
+        for parts in (("Thigh", "Shin"), ("Foot",), ("Arm", "ForeArm"), ("Hand",)):  # a shin turns over with its thigh
+            at = [_flips(body, motion, side + part) for part in parts if side + part in body.bones]
+            if any(len(frames) for frames in at):
+                flips[side + parts[0]] = np.unique(np.concatenate(at))
+    return Faults(_turned_feet(body, motion), flips, clip.frames)
+
+
+def _turned_feet(body: RigBody, motion: RigMotion) -> dict[str, float]:
+    if t_pose_error(body, body.heads[None], body.tails[None])[0] > MAX_REST_ERROR:
+        return {}  # a rest pose that is no pose does not tell how feet are turned
+    out = {}
+    for side in ("Left", "Right"):
+        if side + "Foot" not in body.bones:
+            continue
+        shin, foot = body.bones[side + "Shin"], body.bones[side + "Foot"]
+        share = float(np.mean(_angles(motion.turned[:, shin], motion.turned[:, foot]) > FOOT_TURN))
+        if share > FOOT_SHARE:
+            out[side + "Foot"] = share
+    return out
+
+
+def _flips(body: RigBody, motion: RigMotion, role: str) -> np.ndarray:
+    """Frames (n) before which a bone turns over about its own length, while it points where it did."""
+    j = body.bones[role]
+    turned = motion.turned[:, j]
+    steps = _angles(turned[1:], turned[:-1])
+    along = turned @ (body.tails[j] - body.heads[j])
+    swings = angle_between(along[1:], along[:-1])
+    reach = min(FLIP_AROUND, len(steps) // 2)
+    around = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(steps, reach, "reflect"), 2 * reach + 1), axis=1)
+    found = (steps > max(FLIP, FLIP_SPEED / motion.fps)) & (swings < FLIP_SWING) & (steps > FLIP_RATIO * around)
+    return np.flatnonzero(found) + 1
+
+
+def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Angles (F) [rad] between rotations (F, 3, 3), exact to a thousandth."""
+    return np.asarray(np.arccos(np.clip((np.einsum("fab,fab->f", a, b) - 1) / 2, -1, 1)))
