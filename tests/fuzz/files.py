@@ -283,7 +283,7 @@ class _Line:
         return 1.0
 
     def validate(self, parameters: np.ndarray) -> float:
-        return float(np.sum(parameters**2))
+        return float(np.abs(parameters).max())
 
     def describe(self) -> dict[str, Any]:
         return {}
