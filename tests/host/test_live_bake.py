@@ -46,7 +46,12 @@ def state(ob: Any) -> Any:
     data = ob.animation_data
     tracks = [(t.name, [(s.name, s.frame_start, s.frame_end) for s in t.strips]) for t in data.nla_tracks]
     keys = {action.name: action_keys(action) for action in bpy.data.actions}
-    return data.action.name if data.action else None, tracks, keys, [g for a in bpy.data.actions for g in group_names(a)]
+    return (
+        data.action.name if data.action else None,
+        tracks,
+        keys,
+        [g for a in bpy.data.actions for g in group_names(a)],
+    )
 
 
 def every_curve(action: Any) -> Iterator[Any]:
@@ -104,14 +109,7 @@ def test_what_was_seen_on_a_layer_is_what_is_baked(character: Any, blend: str, i
     drag_hand()
     shown = {f: seen(character, f) for f in (5, 8, 2)}
     bpy.context.scene.frame_set(5)
-    before = state(character)
-    try:
-        assert bpy.ops.neural_ik.live_bake(first=1, last=10, into=into) == {"FINISHED"}
-    except RuntimeError as refused:
-        assert "Traceback" not in str(refused)
-        assert state(character) == before, "refused, but something was written"
-        assert blend == "SUBTRACT", str(refused)
-        return
+    assert bpy.ops.neural_ik.live_bake(first=1, last=10, into=into) == {"FINISHED"}
     assert max(float(np.abs(seen(character, f) - pose).max()) for f, pose in shown.items()) <= SEEN
     assert action_keys(walk) == below, "the strip below stays"
     assert layer.users
@@ -151,7 +149,7 @@ def test_in_tweak_mode_keys_have_the_time_of_the_strip_or_nothing_is_written(
     assert bpy.ops.neural_ik.live_bake(first=12, last=25, into=into) == {"FINISHED"}
     assert max(float(np.abs(seen(character, f) - pose).max()) for f, pose in shown.items()) <= SEEN
     arm = curves_of(character, "LeftArm")[0]
-    outside = [k for k in before[2]["0walk_forward"][arm.data_path, arm.array_index]]
+    outside = before[2]["0walk_forward"][arm.data_path, arm.array_index]
     first, last = 12 - start + 1, 25 - start + 1
     assert whole_keys(arm, (first, last)) == [k for k in outside if not first <= k[0][0] <= last]
 
@@ -263,9 +261,7 @@ def test_keys_that_the_strip_plays_several_times_or_never_are_refused(
 
 
 @pytest.mark.parametrize("into", ["ACTION", "NEW", "NLA"])
-def test_keys_that_show_another_pose_are_taken_back(
-    character: Any, into: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_that_show_another_pose_are_taken_back(character: Any, into: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import bpy
 
     keyframes = wing("blender.host.keyframes")
@@ -405,7 +401,9 @@ def test_a_linked_action_is_refused_and_a_copy_of_it_is_kept(character: Any, tmp
     drag_hand()
     shown = seen(character, 12)
     before = action_keys(action)
-    with pytest.raises(RuntimeError, match="is linked from .*: assign an action of this file, or bake to a New Action"):
+    with pytest.raises(
+        RuntimeError, match=r"is linked from .*: assign an action of this file, or bake to a New Action"
+    ):
         bpy.ops.neural_ik.live_bake(first=10, last=15)
     assert action_keys(action) == before
     assert bpy.ops.neural_ik.live_bake(first=10, last=15, into="NEW") == {"FINISHED"}
@@ -442,13 +440,12 @@ def test_what_is_baked_on_an_override_is_there_after_reopening(linked: Any, into
     drag_hand()
     shown = seen(ob, 21)
     before = state(ob)
-    try:
-        assert bpy.ops.neural_ik.live_bake(first=18, last=22, into=into) == {"FINISHED"}
-    except RuntimeError as refused:
-        assert "Traceback" not in str(refused)
+    if into == "ACTION":
+        with pytest.raises(RuntimeError, match="linked from"):
+            bpy.ops.neural_ik.live_bake(first=18, last=22, into=into)
         assert state(ob) == before
-        assert into == "ACTION", str(refused)
         return
+    assert bpy.ops.neural_ik.live_bake(first=18, last=22, into=into) == {"FINISHED"}
     assert np.abs(seen(ob, 21) - shown).max() <= SEEN
     assert np.abs(seen(saved(tmp_path), 21) - shown).max() <= SEEN
 

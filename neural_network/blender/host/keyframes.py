@@ -218,7 +218,9 @@ def layer_values(
     data = ob.animation_data
     action = data.action
     slot = data.action_slot if actions.SLOTTED else None
-    times = np.array([data.nla_tweak_strip_time_to_scene(f, invert=True) for f in frames] if data.use_tweak_mode else frames)
+    times = np.array(
+        [data.nla_tweak_strip_time_to_scene(f, invert=True) for f in frames] if data.use_tweak_mode else frames
+    )
     saved = Saved(action, slot, list(channels))
     try:
         for row, frame in enumerate(frames):

@@ -19,7 +19,10 @@ from . import keying, live_ik, planted_feet, solving
 from .planted_feet import Skate
 from .state import LiveCharacter, local, paused, settings_of, unsolvable
 
-PLAYED = (1e-3, 0.02)  # [m] and [rad, nearly]: keys that show bones farther than this from the solved pose are taken back
+PLAYED = (
+    1e-3,
+    0.02,
+)  # [m] and [rad, nearly]: keys that show bones farther than this from the solved pose are taken back
 
 
 @dataclass(frozen=True)
@@ -320,9 +323,7 @@ def _action_for(ob: Any, data: Any, into: str) -> tuple[Any, Any, bool]:
     return copy, copy.slots[place] if actions.SLOTTED else None, True
 
 
-def _push_to_nla(
-    data: Any, old: Any, old_slot: Any, action: Any, slot: Any, back: list[Callable[[], object]]
-) -> None:
+def _push_to_nla(data: Any, old: Any, old_slot: Any, action: Any, slot: Any, back: list[Callable[[], object]]) -> None:
     """Turn the assigned action ``old`` into an NLA strip, if there is one, and add ``action`` as a strip above it.
 
     The strip of ``old`` is blended as the action was. That of ``action`` lasts as long as its keys, if anything else is

@@ -103,7 +103,9 @@ def _read_again(live: LiveCharacter, collection: Any, ob: Any) -> bool:
     if found.names != known.names or found.parents != known.parents:
         characters.pop(live.collection, None)
         replaced.add(live.collection)
-        unsolvable[live.collection] = "Bones were added, deleted or moved to other parents: undo, or Cancel and start again"
+        unsolvable[live.collection] = (
+            "Bones were added, deleted or moved to other parents: undo, or Cancel and start again"
+        )
         return False
     if found.shape != known.shape:
         live_ik.rebuild(collection)

@@ -144,9 +144,7 @@ class Body:
         """[m] how far each effector with a goal is from it on Blender's own matrices, so after Blender's update of the last step."""
         shown = solving.shown_heads(self._live, self.object)[:-1]
         off = np.linalg.norm(shown - self._transforms[:-1, :3], axis=1)
-        return {
-            name: float(d) for name, d, w in zip(self.effectors, off, self._weights, strict=True) if w > 0
-        }
+        return {name: float(d) for name, d, w in zip(self.effectors, off, self._weights, strict=True) if w > 0}
 
     def _take_lengths(self, ob: bpy.types.Object) -> None:
         """Take in bones between controlled ones, scales and locations that have changed since the last step."""

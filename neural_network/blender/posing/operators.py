@@ -98,14 +98,14 @@ class NEURAL_IK_OT_live_apply(_NeedsLive, bpy.types.Operator):
         collection = live_ik.active_collection(context)
         assert collection is not None  # see why_not
         ob, live = settings_of(collection).armature, live_ik.live_of(collection)
-        keyed, level = "", "INFO"
+        keyed, failed = "", False
         if context.scene.tool_settings.use_keyframe_insert_auto and live is not None and not live.suspended:
             try:
                 keyed = f"; {keying.key(context, ob, live.rig, keying.selection_mask(live))} channels keyed"
             except (ValueError, RuntimeError, TypeError) as error:
-                keyed, level = f", but not keyed: {error}", "WARNING"
+                keyed, failed = f", but not keyed: {error}", True
         live_ik.end(context, collection, keep=True)
-        self.report({level}, f"Pose applied{keyed}")
+        self.report({"WARNING" if failed else "INFO"}, f"Pose applied{keyed}")
         jobs.redraw()
         return {"FINISHED"}
 

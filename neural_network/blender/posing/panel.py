@@ -23,13 +23,13 @@ class NEURAL_IK_PT_live(Panel, bpy.types.Panel):
 
     def draw(self, context: bpy.types.Context) -> None:
         """The Live IK button, or while it is on the others."""
-        layout = self.layout
+        layout: Any = self.layout
         collection = live_ik.active_collection(context)
         if collection is None:
             layout.operator("neural_ik.live_start", icon="CON_KINEMATIC")
             note = linked_note()
             if note:
-                paragraph(layout, note, context, "LIBRARY_DATA_DIRECT")
+                paragraph(layout.column(), note, context, "LIBRARY_DATA_DIRECT")
             return
         row = layout.row(align=True)
         row.operator("neural_ik.live_apply", icon="CHECKMARK")

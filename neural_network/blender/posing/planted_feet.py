@@ -43,12 +43,16 @@ def positions(live: LiveCharacter, ob: bpy.types.Object, channels: dict[str, np.
 def planted(skeleton: Skeleton, feet: np.ndarray, seconds: float) -> np.ndarray:
     """(F, feet) bool: in which frames, ``seconds`` apart, feet (F, feet, 2, 3) are planted: near the floor, with a slow toe.
 
-    The thresholds are those of the training data (contacts.GROUND).
+    The thresholds are those of the training data (contacts.GROUND). In motion that trembles they are applied to smoothed
+    heights and speeds.
     """
     if len(feet) < 2 or not skeleton.feet:
         return np.zeros(feet.shape[:2], bool)
     heights = contacts.foot_heights(feet[:, :, 0], feet[:, :, 1], skeleton.foot_rest)
     speeds = contacts.central_speed(feet[:, :, 1], 1 / seconds)
+    trembling = contacts.foot_tremble(feet.reshape(len(feet), -1, 3), 1 / seconds, skeleton.leg_length)
+    if trembling:
+        speeds, heights = contacts.steadied(feet[:, :, 1], heights, 1 / seconds, trembling)
     return contacts.grounded(heights - contacts.ground_height(heights), speeds, skeleton.leg_length)
 
 

@@ -265,7 +265,7 @@ def move_free(live: LiveCharacter, ob: bpy.types.Object) -> None:
     if not off:
         return
     to_world = rig_to_world(live, ob)
-    positions, turns = live.session.ends(live.goals)
+    positions, turns = live.ends if live.ends is not None else live.session.ends(live.goals)
     rest = live.rest_rotations
     for row in off:
         if row == count:

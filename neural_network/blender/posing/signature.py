@@ -27,7 +27,9 @@ def signature(ob: Any) -> Signature:
     own.foreach_get("matrix_local", rest)
     flags = [(b.use_connect, b.use_inherit_rotation, b.use_local_location, b.inherit_scale) for b in own]
     others: list[tuple[Any, ...]] = [
-        (pb.name, c.name, c.type, c.mute, c.influence == 0, getattr(c, "subtarget", "")) for pb in bones for c in pb.constraints
+        (pb.name, c.name, c.type, c.mute, c.influence == 0, getattr(c, "subtarget", ""))
+        for pb in bones
+        for c in pb.constraints
     ]
     data = ob.animation_data
     others += [(d.data_path, d.array_index, d.mute) for d in (data.drivers if data is not None else ())]

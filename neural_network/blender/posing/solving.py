@@ -131,7 +131,7 @@ def _pose(
     """The solved pose with hints and strength: rot_local (J, 4) and the root's head (3) [m, rig space]."""
     assert live.goals is not None
     solution = live.session.solve(live.goals, MAX_STEPS, settings.limits, scene_targets.root_is_free(live))
-    live.solution = solution
+    live.solution, live.ends = solution, None
     quaternions, root = solution.quaternions, solution.root_pos
     for row, target in enumerate(live.targets[len(wanted) :], len(wanted)):
         if target.use and target.name:
@@ -150,7 +150,8 @@ def _heads(live: LiveCharacter, posed: np.ndarray | None, quaternions: np.ndarra
     assert live.goals is not None
     rig = live.rig
     if posed is None and quaternions is live.solution.quaternions:
-        return np.concatenate([live.session.ends(live.goals)[0], root[None]])
+        live.ends = live.session.ends(live.goals)
+        return np.concatenate([live.ends[0], root[None]])
     if posed is None:
         posed = pose_writing.posed_matrices(rig, quaternions, root)
     return posed[[*rig.skeleton.effectors, 0], :3, 3] @ rig.turn.T * rig.unit

@@ -123,6 +123,8 @@ class LiveCharacter:
     shift: np.ndarray | None = None
     """(E, 3) [m, rig space] offsets that a bake adds to effectors that are on, so that planted feet do not slide."""
     goals: Goals | None = None
+    ends: tuple[np.ndarray, np.ndarray] | None = None
+    """Where the last solution puts the effectors, as Session.ends; None where that was not needed yet."""
     solution: Solution | None = None
     seconds: deque[float] = field(default_factory=lambda: deque(maxlen=200))
     """[s] time of the last updates, for reading, solving and writing."""
