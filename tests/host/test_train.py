@@ -3,13 +3,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
+import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
+from conftest import REPO
 
 from neural_network.ik import network
 
@@ -101,6 +108,56 @@ def test_the_cancel_file_ends_a_training_with_its_best_weights(extension: Module
     assert "Stopped after epoch" in said
     assert network.load(tmp_path / "best.npy").skeleton.count == 23
     assert not cancel.exists()
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from neural_network.blender.learn import trainer
+words = trainer.command(Path(sys.argv[2]), Path(sys.argv[3]), ["--epochs", "100000", "--no-beside", "--hidden", "8"])
+for message in trainer.train(words, trainer.cancel_path()):
+    if message is not None:
+        print("an epoch", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+"""A Blender that is killed while it trains."""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_a_trainer_ends_and_saves_when_blender_is_killed_and_the_next_one_cleans_up(
+    extension: ModuleType, tmp_path: Path
+) -> None:
+    trainer, memory = wing("blender.learn.trainer"), wing("blender.host.memory")
+    temporary, weights = tmp_path / "tmp", tmp_path / "weights" / "best.npy"
+    temporary.mkdir()
+    words = [sys.executable, "-c", KILLED, str(REPO), str(memory.SHIPPED_DATA), str(weights)]
+    killed = subprocess.run(
+        words, env={**os.environ, "TMPDIR": str(temporary)}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert killed.returncode == -9, killed.stderr
+    (folder,) = temporary.glob("neural_ik_*")
+    end, last = time.monotonic() + 60, {}
+    while not last.get("done"):
+        assert time.monotonic() < end, "the trainer has outlived its Blender"
+        time.sleep(0.05)
+        last = json.loads((folder / "progress.jsonl").read_bytes().splitlines()[-1])
+    assert last["saved"]
+    assert network.load(weights).skeleton.count == 23
+    assert (weights.parent / "best.resume.npz").exists()
+    mine = [
+        temporary / name for name in ("neural_ik_user_abcdefgh", f"neural_ik_{os.getpid()}_abcdefgh", "neural_ik_1")
+    ]
+    left = temporary / f"{folder.name[:-8]}cancel_123"
+    for path in (*mine, left):
+        path.touch()
+    before = tempfile.tempdir
+    tempfile.tempdir = str(temporary)
+    try:
+        trainer.clear_leftovers()
+    finally:
+        tempfile.tempdir = before
+    assert sorted(temporary.glob("neural_ik_*")) == sorted(mine)
 
 
 def test_a_cancelled_training_is_resumed_from_the_panel(demo: Any) -> None:
