@@ -89,6 +89,8 @@ def test_the_action_on_controls_is_taken_as_shown_and_one_that_they_override_is_
 
     demo.animation_data.action = None
     controls, new, old = control_rig(demo, other)
+    actions = wing("blender.host.actions")
+    actions.assign(controls.animation_data, new, actions.slots_for(new, controls)[0])
     assert bpy.ops.neural_ik.extract_data() == {"FINISHED"}
     poses = wing("blender.host.memory").memory.poses
     assert new.name in poses.clip_names
@@ -100,7 +102,9 @@ def test_the_action_on_controls_is_taken_as_shown_and_one_that_they_override_is_
     assert np.abs(poses.rot[poses.rows(clip)].std(axis=0)).max() > 0.1
     assert old.name not in poses.clip_names
     notes = " ".join(run(demo).notes)
-    assert f"{old.name} was left out: playing it moves no controlled bone, because constraints override it" in notes
+    overridden = f"{old.name} was left out: playing it moves no controlled bone, because constraints override it"
+    repeated = f"{old.name}: left out, because Blender shows the same motion for {new.name}"
+    assert overridden in notes or (other and not actions.SLOTTED and repeated in notes)
 
 
 @pytest.mark.slow
@@ -151,16 +155,8 @@ def test_an_action_in_another_rotation_mode_is_left_out_with_the_reason(demo: An
     import bpy
 
     walk = bpy.data.actions["walk"]
-    run_ = bpy.data.actions["0run_forward"] if "0run_forward" in bpy.data.actions else bpy.data.actions["kick"]
     for bone in demo.pose.bones:
         bone.rotation_mode = "XYZ"
-    slot = wing("blender.host.actions").slots_for(walk, demo)[0]
-    for curve in list(wing("blender.host.actions").curves(walk, slot)):
-        if curve.data_path.endswith(".location"):
-            curve.mute = True
-    for curve in list(wing("blender.host.actions").curves(run_, wing("blender.host.actions").slots_for(run_, demo)[0])):
-        if curve.data_path.endswith(".location"):
-            curve.mute = True
     with pytest.raises(ValueError, match=r"walk was left out.*another rotation mode than that of the bones .XYZ."):
         run(demo, [walk], path=path)
     demo.pose.bones["LeftArm"].rotation_mode = "QUATERNION"

@@ -39,14 +39,15 @@ def loss(rig: Rig, take: Take, sampled: Sampled) -> list[str]:
 
 def still(ob: bpy.types.Object, rig: Rig, take: Take, sampled: Sampled) -> tuple[list[str], bool]:
     """A note where all poses of a take are equal, and whether it shows nothing at all, so that it is left out."""
-    if take.kind == ACTION and not np.abs(sampled.rot).max() > SAME and not np.ptp(sampled.root, axis=0).max() > SAME:
-        reason = why_no_effect(ob, rig, take)
+    travels = float(np.ptp(sampled.root, axis=0).max()) > SAME
+    if take.kind == ACTION and not np.abs(sampled.rot).max() > SAME:
+        reason = _why_wrong_modes(ob, rig, take) if travels else why_no_effect(ob, rig, take)
         if reason:
             return [f"{take.name} was left out: it shows only the rest pose, because {reason}."], True
     count = len(sampled.rot)
     if count < 2 or float(np.ptp(sampled.rot, axis=0).max()) > SAME:
         return [], False
-    moves = ", and only the root moves" if float(np.ptp(sampled.root, axis=0).max()) > SAME else ""
+    moves = ", and only the root moves" if travels else ""
     return [f"{take.name} stands still: its {count} poses are equal{moves}."], False
 
 
@@ -59,9 +60,9 @@ def same_motion(one: Sampled, other: Sampled) -> bool:
 
 def why_no_effect(ob: bpy.types.Object, rig: Rig, take: Take) -> str:
     """Why curves of the controlled bones move nothing, in words; empty if nothing speaks against them."""
-    wrong, modes = _wrong_modes(ob, rig, take)
+    wrong = _why_wrong_modes(ob, rig, take)
     if wrong:
-        return f"its rotation keys are for another rotation mode than that of the bones ({', '.join(sorted(modes))})"
+        return wrong
     muted = [curve for curve in _on_bones(ob, rig, take) if not blender_actions.plays(curve)]
     if muted:
         return "its curves are muted"
@@ -76,6 +77,14 @@ def why_no_effect(ob: bpy.types.Object, rig: Rig, take: Take) -> str:
     if driven & {rig.bones[i] for i in rig.needed}:
         return "drivers override it"
     return ""
+
+
+def _why_wrong_modes(ob: bpy.types.Object, rig: Rig, take: Take) -> str:
+    """The first of these reasons: rotation keys for another rotation mode; empty if there are none."""
+    wrong, modes = _wrong_modes(ob, rig, take)
+    if not wrong:
+        return ""
+    return f"its rotation keys are for another rotation mode than that of the bones ({', '.join(sorted(modes))})"
 
 
 def mismatched(ob: bpy.types.Object, rig: Rig, take: Take) -> list[str]:

@@ -196,19 +196,30 @@ def _with_progress(
 
 
 def _without_repeats(found: list[tuple[Take, Sampled]], notes: list[str]) -> list[tuple[Take, Sampled]]:
-    """The takes without actions that show the motion of an earlier one under another name, which ``notes`` then name."""
+    """The takes without actions that show the motion of another one, which ``notes`` name; one in use is kept rather."""
     out: list[tuple[Take, Sampled]] = []
-    repeated: dict[str, list[str]] = {}
+    repeated: list[list[Take]] = []
     for take, sampled in found:
-        first = next((t for t, s in out if take.kind == t.kind == ACTION and same_motion(s, sampled)), None)
-        if first is None:
+        same = [n for n, (t, s) in enumerate(out) if take.kind == t.kind == ACTION and same_motion(s, sampled)]
+        if not same:
             out.append((take, sampled))
+            repeated.append([])
+        elif _in_use(take) and not _in_use(out[same[0]][0]):
+            repeated[same[0]].append(out[same[0]][0])
+            out[same[0]] = take, sampled
         else:
-            repeated.setdefault(first.name, []).append(take.name)
-    for name, others in repeated.items():
-        listed = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
-        notes.append(f"{listed}: left out, because Blender shows the same motion for {name}.")
+            repeated[same[0]].append(take)
+    for (take, _), others in zip(out, repeated, strict=True):
+        if others:
+            listed = ", ".join(other.name for other in others[:5])
+            listed += f" and {len(others) - 5} more" if len(others) > 5 else ""
+            notes.append(f"{listed}: left out, because Blender shows the same motion for {take.name}.")
     return out
+
+
+def _in_use(take: Take) -> bool:
+    """Whether the action of a take is assigned to what it is played on."""
+    return any(who.animation_data and who.animation_data.action == take.action for who, _ in take.plays)
 
 
 def _without_travel(rig: Rig, root: np.ndarray) -> np.ndarray:
