@@ -19,6 +19,7 @@ import numpy as np
 
 from ...core import forward_kinematics as fk
 from ...core.files import keep_apart, write_whole
+from ...core.messages import counted, flush, show
 from ...core.reference_rig import reference
 from ...formats import batch_arguments, importing
 from ...formats.importing import ImportOptions
@@ -66,7 +67,7 @@ def main(words: Sequence[str]) -> int:
         for path in kept.values():
             _can_write(path)
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        show(f"error: {error}", error=True)
         return 2
     rows: list[ArmatureReport] = []
     found: list[PoseSet] = []
@@ -77,21 +78,22 @@ def main(words: Sequence[str]) -> int:
                     interrupts.check()
                     rows.append(row)
                     found += [poses] if poses is not None else []
-                    print(f"{n + 1}/{len(files)} {_summary(row)}", flush=True)
+                    show(f"{n + 1}/{len(files)} {_summary(row)}")
                 interrupts.check()
             written = write(found, output, args.json) if found else []
             _report_file(args.json, rows)
     except KeyboardInterrupt:
-        print(f"Stopped; nothing was written to {output}.", file=sys.stderr)
+        show(f"Stopped; nothing was written to {output}.", error=True)
         return 130
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        show(f"error: {error}", error=True)
         return 2
     if not written:
-        print(f"error: none of {len(files)} files gave poses; the first reason: {rows[0].reason}", file=sys.stderr)
+        show(f"error: no poses in {counted(len(files), 'file')}; the first reason: {rows[0].reason}", error=True)
         return 1
     for path, poses in written:
-        print(f"{path}: {len(poses.clip_names)} clips, {poses.frames} frames, {poses.skeleton.count} bones")
+        clips = counted(len(poses.clip_names), "clip")
+        show(f"{path}: {clips}, {counted(poses.frames, 'frame')}, {counted(poses.skeleton.count, 'bone')}")
     return 0
 
 
@@ -119,8 +121,7 @@ class _Interrupts:
 
 def end(code: int) -> None:
     """Exit with a code, also inside Blender, which would otherwise exit with its own."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    flush()
     os._exit(code) if bpy.app.binary_path else sys.exit(code)
 
 

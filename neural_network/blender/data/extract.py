@@ -134,7 +134,7 @@ def _sample_all(
                     state = evaluated_sampling.SceneState(scene, ob, rig, movers, every, changes)
                     evaluation.restore = state.restore
                     state.prepare()
-                if take.kind == ACTION:
+                if take.kind == ACTION and reason:
                     way = _effective(state, ways, options)
                     if isinstance(way, str):
                         notes.append(way)

@@ -10,6 +10,7 @@ from typing import Any
 import bpy
 from bpy.props import BoolProperty, EnumProperty, StringProperty
 
+from ...core.messages import show
 from ...core.skeleton import SkeletonMismatch
 from ...motion import pose_set
 from ..host import characters, jobs, memory, rig
@@ -123,7 +124,7 @@ class NEURAL_IK_OT_extract_data(jobs.Pumped, Button, bpy.types.Operator):
         """Hold the poses in memory."""
         memory.memory.take_poses(result.poses, self.source, f"extracted from {self.source}", unsaved=True)
         for note in result.notes:
-            print(f"Neural IK: {note}")
+            show(f"Neural IK: {note}")
         more = f"; {len(result.notes)} notes in the console: {result.notes[0]}" if result.notes else ""
         return f"{result.poses.frames} poses of {len(result.poses.clip_names)} actions in memory{more}"
 
