@@ -351,6 +351,7 @@ def test_the_users_own_action_is_still_there_after_saving(character: Any, into: 
     import bpy
 
     name = character.animation_data.action.name
+    character.animation_data.action.use_fake_user = False
     bpy.ops.neural_ik.live_start()
     drag_hand()
     assert bpy.ops.neural_ik.live_bake(first=18, last=22, into=into) == {"FINISHED"}

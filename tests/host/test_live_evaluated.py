@@ -429,3 +429,61 @@ def test_a_game_body_meets_its_goals_with_bent_and_scaled_bones(character: Any) 
     character.pose.bones["LeftArm"].rotation_quaternion = (0.7, 0.7, 0, 0)
     update()
     assert body.missed()["LeftHand"] > 0.01, "measured on Blender's own matrices"
+
+
+@pytest.mark.slow
+def test_a_character_that_is_scaled_while_it_is_live_meets_its_targets(character: Any) -> None:
+    import bpy
+
+    character.animation_data.action = None
+    bpy.ops.neural_ik.live_start()
+    drag("LeftHand", (0.05, -0.05, 0.1))
+    character.scale = (20, 20, 20)
+    update()
+    for name in ("LeftHand", "LeftFoot", "RightFoot"):
+        target(name).matrix_world.translation = character.matrix_world @ character.pose.bones[name].head
+    update()
+    drag("LeftHand", (0.5, -1, 0.5))
+    all_met(character)
+    assert wing("blender.posing.state").characters[live().collection].rig.unit == pytest.approx(20)
+
+
+@pytest.mark.slow
+def test_a_character_that_is_mirrored_while_it_is_live_is_refused_in_words(character: Any) -> None:
+    import bpy
+
+    before = channels(character)
+    engine = wing("blender.posing.live_ik")
+    bpy.ops.neural_ik.live_start()
+    character.scale = (-1, 1, 1)
+    update()
+    (collection,) = engine.collections()
+    assert engine.live_of(collection) is None
+    assert "negative scale" in wing("blender.posing.state").unsolvable[collection.name]
+    character.scale = (1, 1, 1)
+    update()
+    assert engine.characters, "it goes on by itself"
+    drag("LeftHand", (0.05, -0.05, 0.1))
+    all_met(character)
+    bpy.ops.neural_ik.live_cancel()
+    assert np.abs(channels(character) - before).max() <= BACK
+
+
+@pytest.mark.slow
+def test_the_slide_of_feet_is_measured_on_the_bones_as_they_are(character: Any) -> None:
+    import bpy
+
+    insert(character, "LeftThigh", "LeftShin")
+    between = character.pose.bones["between"]
+    between.rotation_quaternion = turned(character, "between", 25)
+    update()
+    bpy.ops.neural_ik.live_start()
+    planted = wing("blender.posing.planted_feet")
+    feet = planted.positions(live(), character, live().base)
+    axes, rig = live().rig.skeleton.axes, live().rig
+    shown = [np.array(character.pose.bones[b].head) for b in ("LeftFoot", "LeftToeBase")]
+    assert np.abs(feet[0] - np.array(shown) @ rig.turn.T * rig.unit @ axes.T).max() <= 1e-4
+    drag("LeftFoot", (0, -0.05, 0.1))
+    pose = wing("blender.posing.baking")._posed(character, live())
+    shown = [np.array(character.pose.bones[b].head) for b in ("LeftFoot", "LeftToeBase")]
+    assert np.abs(planted.positions_in(live(), pose)[0] - np.array(shown) @ rig.turn.T * rig.unit @ axes.T).max() <= 1e-4

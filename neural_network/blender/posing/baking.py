@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,7 +119,7 @@ def _solve(scene: Any, ob: Any, live: LiveCharacter, take: _Take, i: int) -> Non
     take.locations[i] = channels["location"].reshape(-1, 3)
     take.posed[i] = _posed(ob, live)
     take.feet_before[i] = planted_feet.positions(live, ob, live.base)
-    take.feet_after[i] = planted_feet.positions(live, ob, channels)
+    take.feet_after[i] = planted_feet.positions_in(live, take.posed[i])
 
 
 def _posed(ob: Any, live: LiveCharacter) -> np.ndarray:
@@ -249,7 +249,8 @@ def _write(
         finally:
             if not kept:
                 for step in reversed(back):
-                    step()
+                    with suppress(ReferenceError):  # what was deleted meanwhile needs no undoing
+                        step()
             scene.frame_set(frame[0], subframe=frame[1])
             if not kept:
                 runtime.restore(ob, held)

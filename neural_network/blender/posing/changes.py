@@ -57,7 +57,7 @@ def waits(live: LiveCharacter, collection: Any, ob: Any, scene: Any) -> str:
     if ob.mode == "EDIT":
         return f"{ob.name} is in Edit Mode: Live IK goes on when you leave it (Tab)"
     if ob.pose is None:
-        return ""
+        return f"the bones of {ob.name} are not known yet: Live IK goes on once Blender has evaluated them"
     if ob.data.pose_position == "REST":
         return f"{ob.name} is shown in Rest Position: switch to Pose Position (Armature properties)"
     found, known = signature(ob), live.signature
@@ -107,7 +107,7 @@ def _read_again(live: LiveCharacter, collection: Any, ob: Any) -> bool:
             "Bones were added, deleted or moved to other parents: undo, or Cancel and start again"
         )
         return False
-    if found.shape != known.shape:
+    if found.shape != known.shape or found.size != known.size:
         live_ik.rebuild(collection)
         return False
     if found.modes != known.modes:

@@ -8,10 +8,11 @@ from typing import Any
 import bpy
 from bpy.app.handlers import persistent
 
+from ...core.messages import show
 from ..host import evaluating, runtime
 from ..host.control_rigs import ControlRig
 from . import changes, live_ik, overlay, pose_writing, scene_targets, solving
-from .state import FRAME, characters, collections, is_in, is_paused, local, settings_of
+from .state import FRAME, characters, collections, is_in, is_paused, local, settings_of, unsolvable
 
 RENDER_NOTE = "Renders show the action without Live IK"
 _undoing = False
@@ -19,12 +20,14 @@ _undoing = False
 
 def _is_off(depsgraph: Any) -> bool:
     paused = _undoing or is_paused() or evaluating.under_way()
-    return not characters or paused or (depsgraph is not None and depsgraph.mode != "VIEWPORT")
+    return not (characters or unsolvable) or paused or (depsgraph is not None and depsgraph.mode != "VIEWPORT")
 
 
 def _after_update(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
     if _is_off(depsgraph):
         return
+    if any(_was_changed(depsgraph, settings_of(c).armature) for c in collections() if c.name in unsolvable):
+        live_ik.sync(solved=False)
     for live in list(characters.values()):
         collection = local(bpy.data.collections, live.collection)
         if collection is None:
@@ -40,8 +43,8 @@ def _after_update(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
 
 def _was_changed(depsgraph: Any, ob: Any) -> bool:
     """Whether this update is about the character itself, not only about its targets."""
-    if depsgraph is None:
-        return True
+    if depsgraph is None or ob is None:
+        return depsgraph is None
     data = ob.data
     return any(update.id.original in (ob, data) for update in depsgraph.updates)
 
@@ -53,7 +56,7 @@ def _compare_later() -> None:
 
 def _compare() -> None:
     """Color the targets by what Blender shows after an update."""
-    if evaluating.under_way():
+    if _is_off(None):
         return
     for live in characters.values():
         collection = local(bpy.data.collections, live.collection)
@@ -142,7 +145,7 @@ def _after_load(*_: object) -> None:
 def _before_render(*_: object) -> None:
     if not characters:
         return
-    print(f"Neural IK: {RENDER_NOTE}. Apply with auto-keying, Key or Bake first")
+    show(f"Neural IK: {RENDER_NOTE}. Apply with auto-keying, Key or Bake first")
     for live in characters.values():
         live.notes = [n for n in live.notes if n != RENDER_NOTE] + [RENDER_NOTE]
     if not bpy.app.background and not bpy.app.timers.is_registered(_show_render_note):

@@ -143,6 +143,9 @@ def live_of(collection: bpy.types.Collection) -> LiveCharacter | None:
     """The character of a collection; None if it cannot be rebuilt (no weights, deleted bones)."""
     if collection.name not in characters:
         sync()
+        live = characters.get(collection.name)
+        if live is not None and live.restored:
+            scene_targets.accept_current(live, settings_of(collection).armature)
     return characters.get(collection.name)
 
 

@@ -12,6 +12,7 @@ from ...core import contacts, rotations
 from ...core import forward_kinematics as fk
 from ...core.skeleton import Skeleton
 from ..host import rig_checks
+from ..host.control_rigs import ControlRig
 from .state import LiveCharacter
 
 NEGLIGIBLE = 1e-5  # [m]: a frame whose feet move by less is not solved again
@@ -33,11 +34,21 @@ class Skate:
 
 def positions(live: LiveCharacter, ob: bpy.types.Object, channels: dict[str, np.ndarray]) -> np.ndarray:
     """(feet, 2, 3) ankles and toes [m, core axes] of the pose in transform channels."""
-    skeleton = live.rig.skeleton
+    if not isinstance(live.rig, ControlRig) and not live.rig.simple:
+        return positions_in(live, rig_checks.posed_of(ob, live.rig, channels))
     rot, root = rig_checks.pose_of(ob, live.rig, channels)
     posed = fk.pose_matrices(live.rig.skeleton, rotations.matrix_from_axis_angle(rot), root)
+    return _feet(live.rig.skeleton, posed[:, :3, 3])
+
+
+def positions_in(live: LiveCharacter, posed: np.ndarray) -> np.ndarray:
+    """(feet, 2, 3) ankles and toes [m, core axes] of a pose (J, 4, 4) [object space], such as Blender's own."""
+    return _feet(live.rig.skeleton, posed[:, :3, 3] @ live.rig.turn.T * live.rig.unit)
+
+
+def _feet(skeleton: Skeleton, heads: np.ndarray) -> np.ndarray:
     bones = [[f, t] for f, t in zip(skeleton.feet, skeleton.toes, strict=True)]
-    return posed[np.array(bones, int).reshape(-1, 2), :3, 3] @ skeleton.axes.T
+    return heads[np.array(bones, int).reshape(-1, 2)] @ skeleton.axes.T
 
 
 def planted(skeleton: Skeleton, feet: np.ndarray, seconds: float) -> np.ndarray:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..host.rig import metres
+
 
 class Signature(NamedTuple):
     """What a rig was read from, to compare: if it is the same, so is the rig."""
@@ -16,6 +18,8 @@ class Signature(NamedTuple):
     """Rest matrices and how bones are connected and inherit."""
     parents: tuple[str, ...]
     modes: tuple[str, ...]
+    size: tuple[float, ...]
+    """Scale of the object, its sign included, and metres in a unit of the scene."""
     others: tuple[tuple[Any, ...], ...]
     """The constraints and drivers of its bones."""
 
@@ -38,5 +42,6 @@ def signature(ob: Any) -> Signature:
         rest.tobytes() + repr(flags).encode(),
         tuple(pb.parent.name if pb.parent else "" for pb in bones),
         tuple(pb.rotation_mode for pb in bones),
+        (*(round(n, 5) for n in ob.matrix_world.to_scale()), metres(ob)),
         tuple(others),
     )
