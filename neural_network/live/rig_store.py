@@ -139,6 +139,8 @@ class RigStore:
             rig.not_saved = "the server has no folder for weights"
         elif rig.keep_file:
             return False  # the reason stays
+        elif path.exists() and not path.is_file():  # a pipe would block
+            rig.not_saved = f"{rig.name} could not be saved: {path} is not a file; remove it"
         elif self._full(path):
             rig.not_saved = self._full_text()
         else:
@@ -273,8 +275,8 @@ class RigStore:
         except OSError as error:
             rig.keep_file = True
             rig.not_saved = (
-                f"{reason}; {path} is left untouched and nothing is saved over it, as it could not be renamed: "
-                f"{error.strerror or error}"
+                f"{path.name} is left untouched and nothing is saved over it, as it could not be renamed "
+                f"({error.strerror or error}). {reason}"
             )
             return f"{rig.not_saved}; starting untrained"
         return f"{reason}; the file is now {aside.name}; starting untrained"

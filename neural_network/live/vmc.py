@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -29,6 +30,10 @@ MOST_PACKET = 1400
 MOST_READ = 65536
 MOST_MESSAGES = 512
 """Messages read from one packet."""
+LONGEST_NAME = 64
+"""Characters of a bone's name."""
+READ_SECONDS = 0.003
+"""[s] of reading packets at a time; it may last one packet longer."""
 
 _LIMBS = {
     "Shoulder": "Shoulder",
@@ -133,24 +138,28 @@ def read_bones(
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Bone/Pos messages as VMC name -> (position (3) [m], rotation (4)), in core axes, relative to the parent.
 
-    ``Root/Pos`` is returned as ``root``. Values that are not finite, not of unit length or beyond 1 km are skipped.
+    ``Root/Pos`` is returned as ``root``; of several values of a bone the last counts. Those that are not finite, not of unit
+    length or beyond 1 km are skipped.
     """
-    matrix = axes_matrix(UNITY)
-    out: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    rows: dict[str, tuple[float, ...]] = {}
     for address, values in messages:
         if address not in ("/VMC/Ext/Bone/Pos", "/VMC/Ext/Root/Pos") or len(values) < 8:
             continue
         name, *numbers = values[:8]
-        if not isinstance(name, str) or any(isinstance(v, str) for v in numbers):
+        if not isinstance(name, str) or len(name) > LONGEST_NAME or any(isinstance(v, str) for v in numbers):
             continue
-        row = np.array(numbers, np.float64)
-        length = float(np.linalg.norm(row[3:]))
-        if not bool((np.abs(row[:3]) <= 1000).all()) or not 0.5 < length < 2:
-            continue
-        turn = row[[6, 3, 4, 5]] / length
-        key = "root" if address.endswith("Root/Pos") else name
-        out[key] = (convert_vectors(matrix, row[:3]), convert_quaternions(matrix, turn))
-    return out
+        rows["root" if address.endswith("Root/Pos") else name] = tuple(float(v) for v in numbers)
+    if not rows:
+        return {}
+    found = np.array(list(rows.values()))  # all at once: a packet may name hundreds of bones
+    with np.errstate(over="ignore", invalid="ignore"):
+        length = np.linalg.norm(found[:, 3:], axis=1)
+        sound = (np.abs(found[:, :3]) <= 1000).all(axis=1) & (length > 0.5) & (length < 2)
+    names = [name for name, good in zip(rows, sound, strict=True) if good]
+    turns = found[sound][:, [6, 3, 4, 5]] / length[sound, None]
+    matrix = axes_matrix(UNITY)
+    positions = convert_vectors(matrix, found[sound, :3])
+    return dict(zip(names, zip(positions, convert_quaternions(matrix, turns), strict=True), strict=True))
 
 
 def pose_from_bones(
@@ -222,9 +231,12 @@ class Receiver:
         """Packets that were not OSC."""
 
     def poll(self, most: int = 64) -> bool:
-        """Read at most ``most`` received packets; True where a bone was updated."""
+        """Read received packets, at most ``most`` and for ``READ_SECONDS``; True where a bone was updated."""
         changed = False
+        end = time.perf_counter() + READ_SECONDS
         for _ in range(most):
+            if time.perf_counter() > end:
+                break
             try:
                 packet = self._socket.recv(MOST_READ)
             except (BlockingIOError, InterruptedError):

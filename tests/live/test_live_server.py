@@ -547,11 +547,11 @@ def test_poses_and_solves_come_in_the_clients_own_axes_units_and_order(start, cl
 
 
 @pytest.mark.slow
-def test_mutated_and_truncated_messages_crash_nothing_and_allocate_little() -> None:
-    found = fuzz_messages.fuzz(mutated=1500, truncated=200)
-    assert found["honest_client_served"]
-    assert found["served_without_token"] == 0
-    assert found["most_allocated_mib"] < 2
+def test_hostile_clients_and_files_crash_nothing_allocate_little_and_change_no_taught_rig() -> None:
+    outcome = fuzz_messages.attempt(600, seed=1)
+    assert outcome.failures == []
+    assert outcome.most_mib < 2
+    assert len(outcome.tried) == len(fuzz_messages.ATTACKS)
 
 
 @pytest.mark.slow
