@@ -105,7 +105,7 @@ def test_what_the_user_got_wrong_is_said_with_exit_code_2(extension: ModuleType,
         assert said in done.stderr
     done = batch(extension, folder / "broken.bvh", "-o", tmp_path / "d.npz")
     assert done.returncode == 1
-    assert "none of 1 files gave poses" in done.stderr
+    assert "no poses in 1 file; the first reason: " in done.stderr
     assert not list(tmp_path.glob("*.npz"))
 
 

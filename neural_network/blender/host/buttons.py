@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import bpy
 
+from ...core.messages import show
 from . import jobs, rig
 
 
@@ -14,7 +15,7 @@ def write_text(name: str, lines: list[str]) -> None:
     """Write a report into the text block of that name, and print it."""
     block = bpy.data.texts.get(name) or bpy.data.texts.new(name)
     block.from_string("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    show("\n".join(lines))
 
 
 def no_character(context: bpy.types.Context) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import bpy
 from bpy.props import BoolProperty, FloatProperty, IntProperty, StringProperty
 
+from ...core.messages import show
 from ...ik import network
 from ...ik import quality as suite
 from ...ik.context import prepare
@@ -129,7 +130,7 @@ class NEURAL_IK_OT_show_path(Button, bpy.types.Operator):
         except (ValueError, OSError) as error:
             self.report({"ERROR"}, str(error))
             return {"CANCELLED"}
-        print("\n".join(self.lines))
+        show("\n".join(self.lines))
         if not bpy.app.background:
             context.window_manager.clipboard = "\n".join(self.lines)
         self.report(
@@ -257,7 +258,7 @@ class NEURAL_IK_OT_train(jobs.Pumped, Button, bpy.types.Operator):
         self.files = characters.training(context)
         self.cancel_file = trainer.cancel_path()
         words = trainer.command(self.files.poses, self.files.character.weights(characters.IK), extra)
-        print(f"Neural IK: {trainer.quoted(words)}")
+        show(f"Neural IK: {trainer.quoted(words)}")
         memory.memory.curve = memory.memory.curve if self.resume else []
         memory.memory.training = "Starting"
         return self._watch(trainer.train(words, self.cancel_file))
@@ -311,7 +312,7 @@ class NEURAL_IK_OT_train(jobs.Pumped, Button, bpy.types.Operator):
         if code not in (0, 1, *STOPPED):
             keep.training = f"Failed: {last[-1] if last else f'exit code {code}'}"
             raise ValueError("the trainer ended: " + (" / ".join(last) or f"exit code {code}"))
-        print(said)
+        show(said.rstrip("\n"))
         character = self.files.character
         trained = "Trained on the shipped poses" if self.files.shipped else f"Trained {character.name}"
         text = {
