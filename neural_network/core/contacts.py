@@ -49,11 +49,13 @@ class Tremble:
         0.35  # [deg] at 30 frames a second: captured motion stays below 0.25, half a degree of noise above 0.48
     )
     fps: float = 30.0  # [1/s] the rate to which it belongs; it falls with the root of the rate
+    slowest: float = 20.0  # [1/s]
     fewest: int = 12  # [frames]
     turning: float = 1.0  # [deg] a joint that turns less in the whole clip does not count
     quiet: float = 10.0  # percentile over frames
     of_chi: float = 0.764  # that percentile of the length of three normal numbers
     joints: float = 25.0  # percentile over joints
+    at_feet: float = 0.018  # [m at a leg of 0.945 m] by which feet move for each degree
     window: float = 0.25  # [s] per degree over which standing feet are sought in motion that trembles
     windows: tuple[float, float] = (0.15, 0.25)  # [s] the shortest and the longest: a running foot stands for 0.15
 
@@ -121,9 +123,26 @@ def tremble(rotations: np.ndarray) -> float:
     return float(np.degrees(np.percentile(np.percentile(sizes, TREMBLE.quiet, axis=0), TREMBLE.joints)))
 
 
+def foot_tremble(points: np.ndarray, fps: float, leg_length: float) -> float:
+    """The tremble [deg] by which points (F, n, 3) [m] of the feet would move as they do; 0 where contacts need no smoothing.
+
+    For motion of which only the feet are known; see :func:`tremble`. ``fps`` may be unknown (NaN): then 0.
+    """
+    if len(points) < TREMBLE.fewest or not points.shape[1] or not np.isfinite(fps):
+        return 0.0
+    fourth = points[:-4] - 4 * points[1:-3] + 6 * points[2:-2] - 4 * points[3:-1] + points[4:]
+    sizes = np.linalg.norm(fourth, axis=-1) / (np.sqrt(70) * TREMBLE.of_chi)
+    size = float(np.percentile(np.percentile(sizes, TREMBLE.quiet, axis=0), TREMBLE.joints))
+    degrees = size / (TREMBLE.at_feet * leg_length / GROUND.reference_leg)
+    return degrees if trembles(degrees, fps) else 0.0
+
+
 def trembles(degrees: float, fps: float) -> bool:
-    """Whether a :func:`tremble` at this frame rate makes standing feet look as if they moved."""
-    return degrees > TREMBLE.most * np.sqrt(TREMBLE.fps / fps)
+    """Whether a :func:`tremble` at this frame rate makes standing feet look as if they moved; never at low rates.
+
+    At fewer than 20 frames a second fast motion looks like a tremble.
+    """
+    return bool(fps >= TREMBLE.slowest and degrees > TREMBLE.most * np.sqrt(TREMBLE.fps / fps))
 
 
 def steadied(points: np.ndarray, heights: np.ndarray, fps: float, degrees: float) -> tuple[np.ndarray, np.ndarray]:

@@ -163,7 +163,8 @@ def prepare(poses: PoseSet, older_ground: bool = False) -> Samples:
     """Convert a PoseSet for training and testing.
 
     Contacts are found by height and speed (see :mod:`..core.contacts`), with ``older_ground`` by the height of the foot's head
-    alone. A clip's own ground, where the PoseSet has one, is used; otherwise it is estimated from the feet. Without feet the
+    alone; in motion that trembles, by smoothed heights and speeds. A clip's own ground, where the PoseSet has one, is used;
+    otherwise it is estimated from the feet. Without feet the
     ground is at 0.
     """
     rig = poses.skeleton
@@ -198,8 +199,13 @@ def prepare(poses: PoseSet, older_ground: bool = False) -> Samples:
             ankles = world[rows][:, feet, 2] - ground[rows, None]
             grounded[rows] = contacts.older_grounded(ankles, rig.leg_length)
         else:
-            speeds = contacts.backward_speed(world[rows][:, toes], fps)
-            grounded[rows] = contacts.grounded(above[rows] - ground[rows, None], speeds, rig.leg_length)
+            points, high = world[rows][:, toes], above[rows]
+            speeds = contacts.backward_speed(points, fps)
+            trembling = contacts.foot_tremble(world[rows][:, [*feet, *toes]], fps, rig.leg_length)
+            if trembling:
+                speeds, high = contacts.steadied(points, high, fps, trembling)
+                ground[rows] = contacts.ground_height(high) if given is None else given
+            grounded[rows] = contacts.grounded(high - ground[rows, None], speeds, rig.leg_length)
         desired[rows] = contacts.desired(grounded[rows], fps)
     low = above.min(axis=1, initial=np.inf) - ground if len(feet) else np.zeros(poses.frames)
     return Samples(

@@ -24,6 +24,11 @@ from .limb_solving import solve_limb
 from .rig_body import UP, RigBody, RigMotion, descendants, leg_length, posed_heads
 
 BLEND_SECONDS = 0.2  # a foot's correction fades in and out over this long before and after a contact
+STANDING = 0.75  # of the leg's length: thighs this high above a foot belong to a leg that stands
+FLOOR_NEAR, FLOOR_FAR = (
+    0.15,
+    2.5,
+)  # legs' lengths: feet between them above a file's height 0 are off the floor, and still near it
 MAX_SLIDE = 0.08  # [m at a leg of 0.945 m] a foot that slides further during a contact keeps the rest of its slide
 
 
@@ -79,6 +84,7 @@ def place(
         ankles[side] = heads[:, target.bones[side + "Thigh"]] + scale * leg
     low = np.minimum(*(_sole_height(target, turned, side, ankles[side], soles) for side in ("Left", "Right")))
     floor = ground_height(averaged(low, motion.fps, motion.tremble) if motion.tremble else low)
+    floor -= scale * floor_drop(source, motion)
     heads = heads - floor * UP
     for side in ("Left", "Right"):
         ankle_target = ankles[side] - floor * UP
@@ -91,6 +97,41 @@ def place(
         _lift_hand(source, motion, target, turned, heads, side, scale, float(floor), since_t)
     solved = posed_heads(target, turned)
     return turned, solved + (heads - solved)[:, [thighs[0]]]
+
+
+# ---------------------------------------------------------------- the floor
+
+
+def floor_drop(body: RigBody, motion: RigMotion) -> float:
+    """How far [m] the floor lies below the lowest feet of a motion; 0 where somebody stands in it, because feet then show it.
+
+    Feet of a body that only sits, lies or hangs do not: then the floor is at the height 0 of the file, if that lies below the
+    feet and nothing reaches below it, or at the body itself where that lies lower than the feet.
+    """
+    if not len(motion.heads) or _stands_somewhere(body, motion):
+        return 0.0
+    leg = leg_length(body)
+    ankles = [body.bones[side + "Foot"] for side in ("Left", "Right")]
+    above_sole = float(np.clip(body.heads[ankles, 2].min() - rest_floor(body), 0.0, 0.3 * leg))
+    feet = ground_height(motion.heads[:, ankles, 2]) - above_sole
+    lowest = ground_height(motion.heads[:, list(body.bones.values()), 2])
+    if lowest >= -FLOOR_NEAR * leg and FLOOR_NEAR * leg < feet < FLOOR_FAR * leg:
+        return feet
+    return max(0.0, feet - lowest) if lowest < feet - FLOOR_NEAR * leg else 0.0
+
+
+def _stands_somewhere(body: RigBody, motion: RigMotion) -> bool:
+    """Whether a foot is still below a leg that is nearly straight down, for a tenth of a second."""
+    leg = leg_length(body)
+    slow = GROUND.slow * leg / GROUND.reference_leg
+    least = max(2, round(0.1 * motion.fps))
+    for side in ("Left", "Right"):
+        foot = body.bones[side + "Foot"]
+        down = motion.heads[:, body.bones[side + "Thigh"], 2] - motion.heads[:, foot, 2]
+        stands = (down > STANDING * leg) & (_steady_speed(motion, foot) < slow)
+        if len(stands) == 1 or np.count_nonzero(stands) >= min(least, len(stands)):
+            return True
+    return False
 
 
 # ---------------------------------------------------------------- soles

@@ -297,7 +297,8 @@ def _score_reading(tree: BoneTree, measures: _ChainMeasures, picks: tuple[int, i
         return score
     score += 4.0 * min(0.3, measures.bends[picks])
     score -= 8.0 * (measures.crookedness[u][v] + (0.0 if hock else measures.crookedness[v][w]))
-    score += 1.5 if hock else 0.0
+    if not arm and measures.hocks:
+        score += 1.5 if hock else -3.0 * (v in measures.hocks or w in measures.hocks)  # no knee and no foot
     score -= 0.05 * sum(picks)  # of several bones at one point, the first
     if arm:
         return _score_arm(measures, picks, score)

@@ -21,7 +21,7 @@ from ..motion.clip import Clip
 from .bone_tree import ancestors
 from .foot_placement import place, planted_frames
 from .proportions import proportioned_reference
-from .rig_body import RigBody, RigMotion, clip_motion, clip_roles, require_legs, skeleton_body
+from .rig_body import RigBody, RigMotion, clip_motion, clip_roles, require_legs, skeleton_body, with_tremble
 from .roles import ROLE_NAMES, Roles
 from .t_pose import rest_to_t_pose, t_pose_rotations
 
@@ -85,6 +85,7 @@ def carry(source: RigBody, motion: RigMotion, target: RigBody) -> tuple[np.ndarr
 
     The floor of the result is at z = 0: the 2nd percentile of the lower foot's height above its own rest.
     """
+    motion = with_tremble(source, motion)
     source_t_pose = t_pose_rotations(source, motion, planted_frames(source, motion))
     target_t_pose = rest_to_t_pose(target)
     since_t = {role: motion.turned[:, j] @ np.swapaxes(source_t_pose[role], -1, -2) for role, j in source.bones.items()}

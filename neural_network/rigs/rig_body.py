@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..core import forward_kinematics as fk
 from ..core import tree
+from ..core.contacts import foot_tremble
 from ..core.rotations import matrix_from_quaternion
 from ..core.skeleton import Skeleton
 from ..motion.clip import Clip, clip_tremble, moving_offsets, to_z_up
@@ -48,8 +49,9 @@ class RigMotion:
     heads: np.ndarray
     """(F, J, 3) heads."""
     fps: float
-    tremble: float = 0.0
-    """[deg] how much the joints tremble, if that is so much that contacts are sought in smoothed motion; else 0."""
+    tremble: float | None = None
+    """[deg] how much the joints tremble, if that is so much that contacts are sought in smoothed motion, else 0; None if
+    that was not measured."""
 
 
 # ---------------------------------------------------------------- from clips
@@ -145,6 +147,14 @@ def _tails(
 
 
 # ---------------------------------------------------------------- bodies
+
+
+def with_tremble(body: RigBody, motion: RigMotion) -> RigMotion:
+    """The motion with its tremble measured at the feet, where it is not known."""
+    if motion.tremble is not None:
+        return motion
+    feet = [body.bones[s + p] for s in ("Left", "Right") for p in ("Foot", "ToeBase") if s + p in body.bones]
+    return replace(motion, tremble=foot_tremble(motion.heads[:, feet], motion.fps, leg_length(body)))
 
 
 def require_legs(bones: Mapping[str, int], what: str, notes: Sequence[str] = ()) -> None:

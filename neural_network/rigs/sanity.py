@@ -13,8 +13,9 @@ from itertools import pairwise
 import numpy as np
 
 from ..core import rotations
-from ..motion.clip import Clip, to_z_up
+from ..motion.clip import DOUBTFUL_AXIS, Clip, to_z_up
 from .bone_tree import angle_between
+from .foot_placement import floor_drop
 from .rig_body import RigBody, RigMotion, clip_evidence, clip_motion, clip_roles
 from .roles import Roles
 from .t_pose import MAX_REST_ERROR, t_pose_error
@@ -51,18 +52,19 @@ def upright(clip: Clip, given: bool = False) -> tuple[Clip, str]:
         return clip, ""
     _, _, heads, evidence = clip_evidence(clip)
     posed = evidence["motion"] if "motion" in evidence else clip_motion(clip, roles)[1].heads
-    way = _way_up(posed, ends)
+    way, rest = _way_up(posed, ends), _way_up(heads[None], ends)[0]
     lengths = np.maximum(np.linalg.norm(way, axis=1), 1e-9)
     said = ""
-    if not given and np.median(way[:, 2] / lengths) < -DOWN:
-        if _stretched_hands(posed, roles, ends, way, lengths):
+    doubtful = DOUBTFUL_AXIS in " ".join(clip.warnings)  # then nobody knows whether the figure hangs or lies
+    if not given and not doubtful and np.median(way[:, 2] / lengths) < -DOWN:
+        hangs = rest[2] < -DOWN * np.linalg.norm(rest)  # a rest pose is no handstand
+        if not hangs and _stretched_hands(posed, roles, ends, way, lengths):
             said = "the head is below the feet in most frames, as in a handstand; set the up axis if it is not one"
         else:
             up = _opposite(clip.up_axis)
             said = f"the figure stood upside down, its head below its feet; {up} was taken as the up axis, set it if that is wrong"
             clip = replace(clip, up_axis=up)
-            heads, way = heads @ _TURN, way @ _TURN
-    rest = _way_up(heads[None], ends)[0]
+            rest, way = rest @ _TURN, way @ _TURN
     if rest[2] < -DOWN * np.linalg.norm(rest) and np.median(way[:, 2] / lengths) > DOWN:
         clip = _with_rest_turned(clip, to_z_up(clip.up_axis).T @ to_z_up(_opposite(clip.up_axis)))
     return clip, said
@@ -136,6 +138,8 @@ class Faults:
     flips: Mapping[str, np.ndarray]
     """Role of a bone -> frames (n) before which it turns over about its own length."""
     frames: int
+    floor: str = ""
+    """What is doubtful about the height of the floor, a sentence; empty where somebody stands on it."""
 
     def sentences(self) -> list[str]:
         """One sentence for each fault."""
@@ -177,7 +181,16 @@ def find_faults(clip: Clip, roles: Roles) -> Faults:
             at = [_flips(body, motion, side + part) for part in parts if side + part in body.bones]
             if any(len(frames) for frames in at):
                 flips[side + parts[0]] = np.unique(np.concatenate(at))
-    return Faults(_turned_feet(body, motion), flips, clip.frames)
+    return Faults(_turned_feet(body, motion), flips, clip.frames, _floor_doubt(body, motion))
+
+
+def _floor_doubt(body: RigBody, motion: RigMotion) -> str:
+    if "LeftFoot" not in body.bones or "RightFoot" not in body.bones:
+        return ""
+    drop = floor_drop(body, motion)
+    if not drop:
+        return ""
+    return f"nobody stands in this clip, so the floor was taken to be {drop:.2f} m below the feet, not at them"
 
 
 def _turned_feet(body: RigBody, motion: RigMotion) -> dict[str, float]:

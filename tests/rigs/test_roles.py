@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from conftest import slow_except
 
+from benchmarks.creatures import CREATURES
 from benchmarks.rigs import FamilyRig, a_pose, all_rigs, build, heaped, proportioned, turned, walk
 from benchmarks.roles import right_roles, score_truth, swapped_names
 from neural_network.rigs.creatures import find_effectors
@@ -283,3 +285,127 @@ def test_motion_capture_files_are_recognised(mocap: Path, names: str, least: flo
     assert right_roles(table) >= least
     if names == "swapped":
         assert all(row.reported == row.files for row in table)
+
+
+# ---------------------------------------------------------------- animals' legs, creatures, names that agree
+
+TRUNK_BONES = (
+    *(("Body", "", (0, 0, 2.7)), ("Torso", "Body", (0, 0, 2.9)), ("Chest", "Torso", (0, 0.1, 3.5))),
+    *(("Neck", "Chest", (0, 0.1, 4.4)), ("Head", "Neck", (0, 0, 4.8))),
+)
+ARM_BONES = (
+    *(("Shoulder", "Chest", (0.3, 0.1, 4.2)), ("UpperArm", "Shoulder", (0.7, 0.1, 4.2))),
+    *(("LowerArm", "UpperArm", (1.7, 0.12, 4.2)), ("Hand", "LowerArm", (2.7, 0.08, 4.2))),
+)
+HOCKED_LEG = (
+    *(("UpperLeg", "Body", (0.5, 0.1, 2.6)), ("MidLeg", "UpperLeg", (0.5, -0.9, 1.9))),
+    *(("LowerLeg", "MidLeg", (0.5, 0.5, 1.1)), ("Foot", "LowerLeg", (0.5, -0.9, 0.1))),
+)
+HOCKED_TOE = ("Toe", "Foot", (0.5, -1.3, 0.0))
+BACKWARD_LEG = (
+    *(("UpperLeg", "Body", (0.5, 0.0, 2.6)), ("LowerLeg", "UpperLeg", (0.5, 0.3, 1.3))),
+    ("Foot", "LowerLeg", (0.5, 0.0, 0.1)),
+)
+
+Bone = tuple[str, str, tuple[float, float, float]]
+
+
+def two_sided(
+    side: tuple[Bone, ...], letters: tuple[str, str] = ("L", "R")
+) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Names, parents and heads of a figure that faces -Y: the trunk, and ``side`` at +X with the first letter, mirrored."""
+    bones = list(TRUNK_BONES)
+    for letter, way in zip(letters, (1, -1), strict=True):
+        bones += [
+            (f"{n}.{letter}", p if p in ("Body", "Chest") else f"{p}.{letter}", (way * x, y, z))
+            for n, p, (x, y, z) in side
+        ]
+    names = [n for n, _, _ in bones]
+    parents = np.array([names.index(p) if p else -1 for _, p, _ in bones])
+    return names, parents, np.array([h for *_, h in bones], float)
+
+
+@pytest.mark.parametrize("toe", [(), (HOCKED_TOE,)], ids=["without toes", "with toes"])
+@pytest.mark.parametrize("named", [True, False], ids=["with names", "without names"])
+def test_four_leg_bones_with_a_hock_are_an_animal_s_leg(toe: tuple[Bone, ...], named: bool) -> None:
+    names, parents, heads = two_sided((*ARM_BONES, *HOCKED_LEG, *toe))
+    roles = find_roles(tuple(names) if named else tuple(f"b{j}" for j in range(len(names))), parents, heads)
+    for role, bone in (("Hand", "Hand.L"), ("Thigh", "UpperLeg.L"), ("Shin", "MidLeg.L"), ("Foot", "Foot.L")):
+        found = roles.bones[f"Left{role}"]
+        assert found is not None
+        assert names[found] == bone, (role, names[found], roles.notes)
+    assert not roles.notes
+
+
+def test_a_single_bend_does_not_overrule_names_that_all_agree() -> None:
+    names, parents, heads = two_sided((*ARM_BONES, *BACKWARD_LEG))
+    heads[[names.index("LowerArm.L"), names.index("LowerArm.R")], 1] = 0.09  # straight arms
+    roles = find_roles(tuple(names), parents, heads)
+    assert names[roles.bones["LeftThigh"] or 0] == "UpperLeg.L"
+    assert names[roles.bones["LeftHand"] or 0] == "Hand.L"
+    assert any("the knees bend as if left and right were swapped" in note for note in roles.notes)
+
+
+def test_two_bends_overrule_names_even_if_all_agree() -> None:
+    names, parents, heads = two_sided((*ARM_BONES, *BACKWARD_LEG), ("L", "R"))
+    for side in "LR":
+        heads[names.index(f"LowerArm.{side}"), 1] = -0.2  # elbows that point ahead, as knees point back
+    roles = find_roles(tuple(names), parents, heads)
+    assert names[roles.bones["LeftThigh"] or 0] == "UpperLeg.R"
+    assert sum("left and right swapped" in note for note in roles.notes) == 2
+
+
+def spider() -> tuple[list[str], np.ndarray, np.ndarray, dict[int, np.ndarray]]:
+    path = Path(__file__).resolve().parents[1] / "odd" / "doubtful" / "03_spider_rest.json"
+    data = json.loads(path.read_text())
+    tips = {int(j): np.array(tip) for j, tip in data["tips"].items()}
+    return data["names"], np.array(data["parents"]), np.array(data["heads"]), tips
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_spider_is_no_person_and_that_is_said(named: bool) -> None:
+    names, parents, heads, tips = spider()
+    roles = find_roles(names if named else [f"b{j}" for j in range(len(names))], parents, heads, tips=tips)
+    assert not roles.humanoid
+    assert "creature" in roles.notes[0]
+
+
+@pytest.mark.parametrize("name", list(CREATURES))
+def test_creatures_are_no_persons_whatever_their_bones_are_called(name: str) -> None:
+    creature = CREATURES[name]
+    roles = find_roles([f"b{j}" for j in range(len(creature.names))], creature.parents, creature.heads)
+    assert not roles.humanoid
+
+
+@pytest.mark.parametrize("word", ["Dummy", "Helper", "_adj", "Nub"])
+def test_a_word_for_helpers_does_not_hide_the_only_neck_or_head(word: str) -> None:
+    for hidden in ("Neck", "Head"):
+        names, parents, heads = two_sided((*ARM_BONES, *HOCKED_LEG))
+        names[names.index(hidden)] = hidden + word
+        names, parents, heads = (
+            [*names, "HeadTop"],
+            np.append(parents, names.index(hidden + word) if hidden == "Head" else names.index("Head")),
+            np.concatenate([heads, [[0, 0, 5.4]]]),
+        )
+        roles = find_roles(tuple(names), parents, heads)
+        assert roles.bones["Head"] is not None
+        assert names[roles.bones["Head"]].startswith("Head")
+
+
+def test_a_helper_beside_the_real_bone_stays_a_helper() -> None:
+    names, parents, heads = two_sided((*ARM_BONES, *HOCKED_LEG))
+    names += ["HeadDummy", "HeadDummyEnd"]
+    parents = np.append(parents, [names.index("Neck"), len(names) - 2])
+    heads = np.concatenate([heads, [[0, 0.3, 4.6], [0, 0.4, 4.7]]])
+    roles = find_roles(tuple(names), parents, heads)
+    assert names[roles.bones["Head"] or 0] == "Head"
+    assert roles.skipped["HeadDummy"] == "a helper bone"
+
+
+def test_thousands_of_bones_in_one_chain_cost_no_quadratic_time() -> None:
+    count = 4000
+    heads = np.zeros((count, 3))
+    heads[:, 2] = np.arange(count)
+    begin = time.process_time()
+    find_roles([f"b{j}" for j in range(count)], np.arange(count) - 1, heads)
+    assert time.process_time() - begin < 2

@@ -80,6 +80,8 @@ def _without_faults(path: Path, piece: Clip, options: ImportOptions, doubts: Not
     for note in roles.notes if roles.humanoid else ():
         doubts.add(note)
     faults = sanity.find_faults(piece, roles)
+    if faults.floor:
+        doubts.add(faults.floor, "" if piece.name == path.stem else f"clip {piece.name}")
     bad = faults.bad()
     if not bad.any():
         return [piece]
