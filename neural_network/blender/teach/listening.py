@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-import time
 from collections.abc import Sequence
 
 import bpy
@@ -24,8 +23,6 @@ from .session import Lesson, state
 
 WORK = 0.003
 """[s] of learning in a tick; reading and answering come on top."""
-SAVE_EVERY = 60.0
-"""[s] between two saves of what clients have taught."""
 EVERYWHERE, HERE = "0.0.0.0", "127.0.0.1"
 """Addresses to listen on; the first requires a token and Online Access."""
 
@@ -76,7 +73,6 @@ def listen(
     if ob is not None and own is not None:
         state.served, state.served_rig, state.served_key = ob.name, own, session.rig_key(ob)
     state.published = state.solved = None
-    state.saved_at = time.monotonic()
     state.lines.clear()
     if note:
         state.lines.append(note)
@@ -121,12 +117,6 @@ def serve(now: float) -> bool:
         if lesson.add_to_curve():
             state.latest = fingerprint
             changed = True
-    if now - state.saved_at > SAVE_EVERY:
-        state.saved_at = now
-        try:
-            server.save()
-        except OSError as error:
-            state.problem = f"what clients taught could not be saved: {error.strerror or error}"
     if server.clients() and state.served_rig is not None and not evaluating.under_way():
         try:
             publish(server, now, any(event.kind == "handshake" for event in events))

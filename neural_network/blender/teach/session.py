@@ -142,7 +142,6 @@ class LiveState:
     """The pose published last."""
     solved: tuple[np.ndarray, np.ndarray] | None = None
     """Root head (3) [m] and rotations (J, 4) of a client's last solve, in core axes."""
-    saved_at: float = 0.0
     drawn_at: float = 0.0
     drive: Driving | None = None
     record: Recording | None = None
