@@ -87,3 +87,28 @@ def test_a_snapshot_puts_the_pose_back(demo: Any, rng: np.random.Generator) -> N
     runtime.restore(demo, kept)
     bpy.context.view_layer.update()
     assert np.abs(np.array([pb.matrix_basis for pb in demo.pose.bones]) - before).max() <= HOST
+
+
+def test_connected_hips_are_carried_by_the_nearest_bone_above_that_may_move(
+    demo: Any, rng: np.random.Generator
+) -> None:
+    import bpy
+
+    bpy.ops.object.mode_set(mode="EDIT")
+    bones = demo.data.edit_bones
+    root, middle = bones.new("root"), bones.new("middle")
+    root.head, root.tail = (0, 0.2, 0), (0, 0, 0.3)
+    middle.head, middle.tail, middle.parent, middle.use_connect = root.tail, bones["Hips"].head, root, True
+    bones["Hips"].parent, bones["Hips"].use_connect = middle, True
+    bpy.ops.object.mode_set(mode="OBJECT")
+    demo.animation_data.action = None
+    demo.pose.bones["middle"].rotation_quaternion = (0.9, 0.3, 0.1, 0.2)
+    demo.pose.bones["root"].scale = (1.5, 1.5, 1.5)
+    bpy.context.view_layer.update()
+    runtime, rig = wing("blender.host.runtime"), wing("blender.host.rig").read(demo)
+    assert rig.bones[rig.carrier] == "root"
+    for _ in range(3):
+        root_pos = rng.normal(0, 1, 3)
+        runtime.apply(demo, rig, rng.normal(0, 0.5, (23, 3)), root_pos)
+        bpy.context.view_layer.update()
+        assert np.abs(np.array(demo.pose.bones["Hips"].head) @ rig.turn.T * rig.unit - root_pos).max() <= HOST
