@@ -109,18 +109,18 @@ class RigStore:
     def make_room(self, in_use: Container[str]) -> None:
         """Make sure that one more taught rig may be in memory. Raises ValueError where none can leave it.
 
-        Only a rig that is saved and not ``in_use`` leaves; where there is none, those that are not saved yet are queued.
+        Only a rig that is saved and not ``in_use`` leaves. Those that can be saved are queued, and leave later.
         """
         taught = [rig for rig in self.rigs.values() if rig.trainee.frames]
         if len(taught) < MOST_RIGS:
             return
         idle = [rig for rig in taught if rig.fingerprint not in in_use]
-        saved = [rig for rig in idle if not rig.changed]
-        if saved:
-            del self.rigs[saved[0].fingerprint]
+        saved = [rig for rig in idle if not rig.changed][: len(taught) + 1 - MOST_RIGS]
+        for rig in saved:
+            del self.rigs[rig.fingerprint]
+        soon = sum([self.request(rig) for rig in idle if rig.changed])
+        if saved or (soon and len(taught) < 2 * MOST_RIGS):  # those that are being saved leave a little later
             return
-        for rig in idle:
-            self.request(rig)
         reason = next((rig.not_saved for rig in idle if rig.not_saved), "")
         text = f"expected at most {MOST_RIGS} taught rigs in memory, and all of them are in use or not saved yet"
         raise ValueError(f"{text}: {reason or 'try again in a moment'}")

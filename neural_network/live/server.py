@@ -381,7 +381,10 @@ class Server:
 
     def _closed(self, client: Connection, reason: str) -> None:
         self._clients.remove(client)
-        self._store.forget_untaught(self._requests.in_use())
+        in_use = self._requests.in_use()
+        self._store.forget_untaught(in_use)
+        if client.rig is not None and client.rig.changed and client.rig.fingerprint not in in_use:
+            self._store.request(client.rig)
         self._tell("closed", client, reason)
 
     def _tell(self, kind: str, client: Connection | None, text: str) -> None:

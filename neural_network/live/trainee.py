@@ -361,9 +361,10 @@ class Trainee:
         self._prepare()
         self._flat[:], self._adam.step = flat, numbers["steps"]
         self._adam.first[:], self._adam.second[:] = tensors["adam.first"], tensors["adam.second"]
-        self._scales = (tensors["scale_0"], tensors["scale_1"], tensors["scale_2"], tensors["scale_3"])
+        scale_0, scale_1, scale_2, scale_3 = (np.array(tensors[f"scale_{i}"], np.float64) for i in range(4))
+        self._scales = (scale_0, scale_1, scale_2, scale_3)
         self._scales32 = tuple(v.astype(np.float32) for v in self._scales)
-        self._moments = (tensors["moment_0"].copy(), tensors["moment_1"].copy())
+        self._moments = (np.array(tensors["moment_0"], np.float64), np.array(tensors["moment_1"], np.float64))
         n = min(len(tensors["replay.inputs"]), self.capacity)
         self._make_room(n)
         self._x[:n], self._y[:n] = tensors["replay.inputs"][:n], tensors["replay.outputs"][:n]
