@@ -17,8 +17,9 @@ class Say(Protocol):
 
 
 def short(name: str, most: int = 60) -> str:
-    """A name cut to at most ``most`` letters, for messages."""
-    return name if len(name) <= most else name[:most] + "..."
+    """A name cut to at most ``most`` letters, for messages of one line: what cannot be printed becomes "?"."""
+    cut = name if len(name) <= most else name[:most] + "..."
+    return cut if cut.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in cut)
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

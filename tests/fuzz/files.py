@@ -350,7 +350,11 @@ def _try(kind: Kind, data: bytes) -> tuple[str, float, int, str]:
 def run(count: int, seed: int, say: Callable[[str], None]) -> list[str]:
     """Try ``count`` files; returns the failures."""
     outcome, begin = Outcome(), time.perf_counter()
+    told = 0
     for outcome in outcomes(count, seed, {**motion_kinds(), **array_kinds()}):
+        for failure in outcome.failures[told:]:
+            say(failure)
+        told = len(outcome.failures)
         if outcome.tried % 1000 == 0:
             say(f"{outcome.tried} files, {len(outcome.failures)} failures")
     say(
