@@ -25,6 +25,8 @@ T_POSE_ANGLE = np.radians(9)  # mean rotation of the joints below which a pose i
 T_POSE_LONGEST = 0.5  # [s] an inserted pose at the start or end is not held longer
 GLITCH_LONGEST = 0.1  # [s] a shorter run of frames between two jumps is not motion
 RAMP_LONGEST = 0.1  # [s] some converters blend from the inserted T-pose into the motion
+RAMP_BEND = 4.0  # times the usual acceleration of the joints: a blend into a fast motion
+RAMP_FEWEST = 3  # frames of such a blend
 AROUND = 0.25  # [s] to each side: the frames around a frame
 STILL = 1e-6  # [body heights] a joint that moves less counts as still
 FROZEN_LEAST = 0.1  # [s] and at least 3 frames: a body never stands exactly still for that long
@@ -154,7 +156,21 @@ def _inserted_pose(clip: Clip, moves: np.ndarray, jumps: np.ndarray) -> int:
         peak = moves[end : end + settle].max(initial=0.0)
         if len(ramp) and ramp[0] == 0 and (peak > 0.2 * moves[end - 1] or peak * fps > JUMP_SPEED):
             end += int(ramp[-1]) + 1
+            end += _fast_ramp(clip, end, settle, len(later))
     return min(end, clip.frames)
+
+
+def _fast_ramp(clip: Clip, end: int, settle: int, later: int) -> int:
+    """Frames from ``end`` on that belong to a blend out of a T-pose, into a motion so fast that the blend's end is no faster.
+
+    Its joints are accelerated as those of no motion are; at most ``settle`` frames, compared with ``later`` ones after them.
+    """
+    _, placed = global_pose(clip, slice(end - 1, end + settle + later + 2))
+    bends = np.linalg.norm(np.diff(placed[:, body_joints(clip)], n=2, axis=0), axis=-1).mean(axis=1)
+    usual = float(np.median(bends[settle:])) if len(bends) > settle else np.inf
+    blended = bends[:settle] > RAMP_BEND * usual + 100 * STILL
+    count = int(np.argmin(blended)) if not blended.all() else len(blended)
+    return count + 1 if count >= RAMP_FEWEST else 0
 
 
 def _rest_like(clip: Clip, frames: int) -> np.ndarray:

@@ -75,6 +75,12 @@ def test_every_inserted_t_pose_of_the_cmu_files_is_found(mocap: Path) -> None:
     assert cleaning.clean(mocap_clip(mocap / "bvh" / "cmu_daz" / "135_04.bvh"))[1].t_poses == 8
 
 
+@pytest.mark.slow
+def test_the_blend_out_of_a_t_pose_is_found_whole_also_before_a_run(mocap: Path) -> None:
+    files = sorted((mocap / "bvh" / "cmu_daz").glob("*.bvh"))  # all blend over 8 frames, 16_36 into a run
+    assert [cleaning.clean(bvh.read(path))[1].t_poses for path in files] == [8] * len(files)
+
+
 def test_a_t_pose_and_a_glitch_frame_at_the_start_are_left_out() -> None:
     parts, found = cleaning.clean(bvh.read(ODD / "39_tpose_then_zero_glitch_frame.bvh"))
     assert found.t_poses == 2
