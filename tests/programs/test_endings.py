@@ -217,6 +217,23 @@ def test_a_signal_ends_an_import_which_goes_on_where_it_was(number: signal.Signa
     assert "ready from an earlier run" in again.stdout
 
 
+def test_an_import_removes_its_parts_and_what_killed_ones_left_and_nothing_of_the_user(tmp_path: Path) -> None:
+    folder = tmp_path / ".d.npz.parts"
+    folder.mkdir()
+    for name in ("0123456789abcdef01234567.npz", ".d.npz.99999999.part", "mine.npz"):
+        (folder / name).write_bytes(b"half")
+    words = ["-m", "neural_network", "import", ODD / "01_mixed_rotation_orders.bvh", "-o", tmp_path / "d.npz"]
+    assert run_cli(*words).returncode == 0
+    assert sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*")) == [
+        ".d.npz.parts",
+        ".d.npz.parts/mine.npz",
+        "d.npz",
+    ]
+    (folder / "mine.npz").unlink()
+    assert run_cli(*words).returncode == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["d.npz"]
+
+
 # ---------------------------------------------------------------- the program that started it
 
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-import shutil
+import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -39,7 +40,19 @@ def run(
             with_clips.append((parts[n], report.path, len(report.clips)))
         yield ImportProgress(n + 1, len(files), report, cached)
     if not with_clips:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
         raise ValueError(f"no clip in {counted(len(files), 'file')}; the first reason: {first_reason}")
     yield from write_all(with_clips, output, folder, options)
-    shutil.rmtree(folder, ignore_errors=True)
+    _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder of the parts, also of those that a killed run left; a file of anybody else's stays, and the folder too."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if _OURS.fullmatch(path.name):
+                path.unlink()
+        folder.rmdir()
+
+
+_OURS = re.compile(r"[0-9a-f]{24}\.npz|\..*\.\d+\.part")
