@@ -366,12 +366,14 @@ def guess_up_axis(clip: Clip) -> tuple[str, str]:
         leans.append(_lean(np.abs(bones).sum(axis=1)))
         lows.append(placed[:, body_joints(clip)].min(axis=1))
     posed = float(np.median(np.concatenate(leans)))
+    agree = rest * posed > 0 and max(abs(rest), abs(posed)) > clear
+    if agree:
+        return "Y" if posed > 0 else "Z", ""
     stature = _lean(np.ptp(rest_positions(clip)[mask], axis=0))
-    if len(frames) == 1 and abs(stature) > clear and stature * posed < 0:  # one pose may lie, and shows no floor
+    if len(frames) == 1 and abs(stature) > clear:  # one pose may lie, and shows no floor
         chosen = "Y" if stature > 0 else "Z"
         return chosen, doubt.format(chosen)
-    agree = rest * posed > 0 and max(abs(rest), abs(posed)) > clear
-    if agree or abs(posed) > clear > abs(rest):
+    if abs(posed) > clear > abs(rest):
         return "Y" if posed > 0 else "Z", ""
     if abs(rest) > clear > abs(posed):
         return "Y" if rest > 0 else "Z", ""
