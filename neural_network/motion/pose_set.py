@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core import skeleton as skeletons
 from ..core.files import may_expand, read_archive, whole_file
+from ..core.messages import short
 from ..core.skeleton import FARTHEST, MOST_TURNED, Skeleton
 from .tasks import TASKS, guess_task
 
@@ -285,8 +286,9 @@ def load(path: str | os.PathLike[str]) -> PoseSet:
         raise ValueError(f"{path.name}: expected the fields of training data, missing {', '.join(missing)}")
     schema = found["schema"]
     if schema.shape != () or not np.issubdtype(schema.dtype, np.integer) or int(schema) != SCHEMA:
+        got = short(str(schema)) if schema.shape == () else f"an array of shape {schema.shape}"
         raise ValueError(
-            f"{path.name}: expected schema {SCHEMA}, got {schema}; extract or import the motion again with this version"
+            f"{path.name}: expected schema {SCHEMA}, got {got}; extract or import the motion again with this version"
         )
     try:
         for name in _NUMBERS:
