@@ -293,6 +293,13 @@ def test_a_foot_turned_around_for_most_of_a_take_is_named_and_the_take_can_be_le
     assert "right foot is turned around against the shin for 75% of the clip" in " ".join(warnings)
     pieces, _, _ = importing.pieces_of(tmp_path / "take.bvh", clip, replace(PLAIN, leave_out_faults=True))
     assert not pieces
+    bvh.write(tmp_path / "turned.bvh", clip)
+    report = importing.import_file(
+        tmp_path / "turned.bvh", replace(PLAIN, leave_out_faults=True), tmp_path / "part.npz"
+    )
+    assert report.kept == 0
+    assert report.reason == "no frames are left; the warnings say why"
+    assert any("left out" in warning for warning in report.warnings)
 
 
 def test_a_sound_walk_has_no_fault(tmp_path: Path) -> None:

@@ -58,7 +58,12 @@ def test_every_motion_capture_file_stands_where_blender_puts_it(mocap: Path, tmp
     assert len(files) >= 90
     for path in files:
         short = few_frames(path, tmp_path / "short.bvh")
-        assert worst(bvh.read(short), short) < POSITIONS, path.name
+        clip = bvh.read(short)
+        if "differences from the OFFSETs" in " ".join(clip.warnings):  # Blender folds that figure into a point
+            assert path.name == "tpose_singleframe.bvh"
+            assert np.ptp(blender_heads(short, clip.frames)[1], axis=1).max() < 0.4 * body_height(clip)
+            continue
+        assert worst(clip, short) < POSITIONS, path.name
 
 
 @pytest.mark.host

@@ -15,6 +15,7 @@ from conftest import HOST
 
 from benchmarks import rigs
 from neural_network.formats import bvh
+from tests.formats import figures
 
 from .conftest import wing
 from .test_words import edit, keep_actions, says
@@ -69,6 +70,17 @@ def test_a_folder_becomes_actions_that_show_what_retargeting_says(demo: Any, fol
     for frame in (0, poses.frames // 2, poses.frames - 1):
         bpy.context.scene.frame_set(frame + 1)
         assert np.abs(armature_heads(demo, own) - expected[frame]).max() < HOST
+
+
+@pytest.mark.parametrize("up", ["AUTO", "-Y"])
+def test_a_figure_in_the_axes_of_a_camera_stands_on_its_feet(demo: Any, tmp_path: Path, up: str) -> None:
+    import bpy
+
+    (tmp_path / "camera.bvh").write_text(figures.bvh(rest=-1))
+    assert import_mocap(tmp_path, up_axis=up, leave_out_faults=True) == {"FINISHED"}
+    report = bpy.data.texts["Neural IK Import"].as_string()
+    assert "-Y up" in report
+    assert ("upside down" in report) == (up == "AUTO")
 
 
 def test_what_was_imported_extracts_as_what_was_carried(demo: Any, folder: Path) -> None:

@@ -225,7 +225,7 @@ def poses_of(path: Path, options: ImportOptions, rig: Rig | None) -> tuple[FileR
     return FileReport(
         path=str(path),
         read=True,
-        reason="" if kept else "no frames: only a rest pose, nothing to learn from",
+        reason="" if kept else importing.why_nothing(clip.frames),
         clips=tuple(name for p in out for name in p.clip_names),
         joints=len(clip.names),
         frames=clip.frames,

@@ -10,7 +10,7 @@ from .conversion import import_file, pieces_of, smoothed
 from .options import MAX_FPS, RIGS, ImportOptions, check, given_roles
 from .own_rig import OwnPoses, clip_to_poses, own_poses, own_skeleton, renamed
 from .pipeline import run
-from .reports import FileReport, ImportProgress, WrittenFile
+from .reports import FileReport, ImportProgress, WrittenFile, why_nothing
 from .sources import SUFFIXES, files_for_blender, find_files, read_clip
 from .writing import outputs, unique_names
 
@@ -38,4 +38,5 @@ __all__ = [
     "run",
     "smoothed",
     "unique_names",
+    "why_nothing",
 ]

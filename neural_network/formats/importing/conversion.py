@@ -19,7 +19,7 @@ from ...rigs import retarget, rig_body, sanity
 from ..text import Notes
 from .options import ImportOptions, given_roles
 from .own_rig import OwnPoses, on_skeleton, own_poses, own_skeleton, renamed
-from .reports import FileReport
+from .reports import FileReport, why_nothing
 from .sources import read_clip
 
 
@@ -163,7 +163,7 @@ def _report(
     return FileReport(
         path=str(path),
         read=True,
-        reason="" if kept else "no frames: only a rest pose, nothing to learn from",
+        reason="" if kept else why_nothing(clip.frames),
         clips=tuple(made.name for made in clips),
         joints=clips[-1].joints if clips else len(clip.names),
         frames=clip.frames,

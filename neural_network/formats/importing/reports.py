@@ -6,6 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+def why_nothing(frames: int) -> str:
+    """Why a file of so many frames gave no clip, in words."""
+    if frames:
+        return "no frames are left; the warnings say why"
+    return "no frames: only a rest pose, nothing to learn from"
+
+
 @dataclass(frozen=True)
 class FileReport:
     """The result of one motion file."""
