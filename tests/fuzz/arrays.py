@@ -171,7 +171,7 @@ def _changed_array(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         if kind == 0:
             try:
                 return array.astype(TYPES[int(rng.integers(len(TYPES) - 2))])
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RuntimeError):  # a cast that NumPy does not have
                 return np.zeros(3)
         if kind == 1 and array.size:
             shapes: tuple[Callable[[], np.ndarray], ...] = (
