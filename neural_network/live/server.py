@@ -34,7 +34,7 @@ CLOCK = time.perf_counter if sys.platform == "win32" else time.thread_time
 """Time [s] that counts against a client: the processor's where that is known exactly."""
 POLL_SECONDS = 0.002
 """[s] of answering and observing in one poll, for all clients together; it may last one message longer."""
-REST = 1.5
+REST = 2.0
 """Times what a poll has taken, in which only those are served who have not had their share (``wait``)."""
 HEAD_START = 0.005
 """[s] that a client which was silent may use before those that never are get another turn."""

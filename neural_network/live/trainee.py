@@ -304,16 +304,19 @@ class Trainee:
             "next_scale": self._next_scale,
             "rows": self._rows,
         }
-        nothing = np.zeros_like(self._flat)
-        moments = (self._adam.first, self._adam.second) if self._learns else (nothing, nothing)
-        tensors = {**layers.to_tensors(self._stack), "adam.first": moments[0], "adam.second": moments[1]}
+        tensors = layers.to_tensors(self._stack)
+        rows = {}
+        for name in ("first", "second"):
+            if self._learns:
+                tensors[f"adam.{name}"] = getattr(self._adam, name)
+            else:
+                rows[f"adam.{name}"] = model_file.Rows(self._flat.shape, self._flat.dtype, _zeros)
         weights = {"about", *tensors}
         tensors |= {f"scale_{i}": a for i, a in enumerate(self._scales)}
         tensors |= {f"moment_{i}": a.copy() for i, a in enumerate(self._moments)}
         overwritten: dict[int, tuple[Any, ...]] = {}
         self._overwritten = overwritten
         names = ("replay.inputs", "replay.outputs", "replay.frame")
-        rows = {}
         arrays: tuple[np.ndarray, ...] = (self._x, self._y, self._age)
         for which, (name, array) in enumerate(zip(names, arrays, strict=True)):
             read = functools.partial(self._rows_then, which, overwritten)
@@ -510,6 +513,10 @@ class Trainee:
             for array in (self._x, self._y, self._age):
                 array[begin : begin + len(rows)] = array[rows]
         self.stored, self._newest = n, _newest(self._age[:n], self.settings.recent)
+
+
+def _zeros(begin: int, end: int) -> np.ndarray:
+    return np.zeros(end - begin, np.float32)
 
 
 def _newest(age: np.ndarray, count: int) -> list[int]:
