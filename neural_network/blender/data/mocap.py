@@ -154,7 +154,7 @@ def _choose_again(
         ob.select_set(True)
     if active is None or (_is_alive(active) and active.name in layer.objects):
         layer.objects.active = active
-        if active is not None and active.mode != mode:
+        if active is not None and mode != active.mode == "OBJECT":  # else the user has changed it meanwhile
             ops: Any = bpy.ops
             ops.object.mode_set(mode=mode)
 
