@@ -30,6 +30,7 @@ NEW, LEARNING, SOLVING = 0, 1, 2
 STATES = ("new", "learning", "solving")
 KIND = "live"  # of the model file
 _GROWTH = 128 << 10  # [bytes] by which the replay store grows, at most
+_SMALLEST = 1e-30  # a deviation below this was damaged, not measured; in float32 it would be zero
 _OLDER_FORMAT = 1  # of saved files before model files had kinds
 
 
@@ -546,7 +547,7 @@ def _require_possible(numbers: Mapping[str, int], tensors: Mapping[str, np.ndarr
         raise ValueError(f"expected counters from 0 and a state below {len(STATES)}, got {dict(numbers)}")
     model_file.require_learned({n: a for n, a in tensors.items() if n.startswith(("scale_", "moment_"))})
     model_file.require_learned({n: tensors[n] for n in ("adam.first", "adam.second")})
-    positive = all(np.all(tensors[name] > 0) for name in ("scale_1", "scale_3"))
+    positive = all(np.all(tensors[name] > _SMALLEST) for name in ("scale_1", "scale_3"))
     if (
         not positive
         or np.any(tensors["adam.second"] < 0)
