@@ -4,6 +4,7 @@
 The public names, for games and scripts: ``from neural_network import Goals, Solver``.
 
 - :class:`Solver`: trained weights, ready to solve; :class:`Session`: the same for one character under continuous control.
+- :class:`Drag`: one drag of a character from the pose it is in, hips free, so that a person could take the pose.
 - :class:`Goals`: where the effectors should be; :class:`Solution`: the pose found.
 - :class:`Skeleton`: a rig; :class:`PoseSet`: poses of a rig, as training data.
 
@@ -16,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .core.skeleton import Skeleton
+    from .ik.drag import Drag
     from .ik.goals import Goals
     from .ik.solver import Session, Solution, Solver
     from .motion.pose_set import PoseSet
 
-__all__ = ["Goals", "PoseSet", "Session", "Skeleton", "Solution", "Solver"]
+__all__ = ["Drag", "Goals", "PoseSet", "Session", "Skeleton", "Solution", "Solver"]
 
 _MODULES = {
+    "Drag": "ik.drag",
     "Goals": "ik.goals",
     "PoseSet": "motion.pose_set",
     "Session": "ik.solver",

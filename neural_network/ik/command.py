@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,16 @@ from ..core.messages import Say, counted
 from ..learning.arguments import require_writable
 from ..motion import pose_set, splits
 from ..motion.pose_set import PoseSet
-from . import bench, network, quality, report, targets_file
+from . import bench, density, drag_file, network, quality, report, targets_file
 from .arguments import SHIPPED
 from .context import prepare
 from .goals import Goals
 from .network import Network
-from .solver import STEPS, Solution, Solver
+from .solver import REACHED, STEPS, Solution, Solver
 
 DATA, WEIGHTS = SHIPPED / "training_data.npz", SHIPPED / "weights" / "best.npy"
 MOST_STEPS = 1000
+PROGRESS_ROWS = 1000  # a line of progress after so many rows of drags
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
@@ -146,18 +148,29 @@ def _add_solve(commands: argparse._SubParsersAction[argparse.ArgumentParser], sa
         "effectors, root_pos (N,3), root_rot (N,3) [rad, rot_local of the Hips], and optionally rotations (N,E,3) [rad, of "
         "the effectors in armature space relative to their rest], weights and orientation_weights (N,E), normals (N,E,3), "
         "phase, task, ground (N), grounded, desired (N,feet). OUT.npz: rot (N,J,3) [rad, rot_local], root_pos (N,3), "
-        "effector_error (N,E) [m].",
+        "effector_error (N,E) [m]. With --session, IN.npz holds drags: positions (N,E,3), drag (N) which drag a row belongs "
+        "to, start_rot (D,J,3) and start_root_pos (D,3) the pose that each begins with, and optionally weights (N,E), ground, "
+        "and a rig other than the reference rig: bone_names, parents, rest_arm, effectors, feet. The hips are free.",
         epilog="Exit code 0: written; 2: bad input. Targets out of reach are not an error: see effector_error.",
     )
-    parser.add_argument("--weights", type=Path, default=WEIGHTS, metavar="BEST.npy", help="(%(default)s)")
+    parser.add_argument(
+        "--weights",
+        type=Path,
+        metavar="FILE",
+        help=f"trained weights ({WEIGHTS}); with --session, pose changes of people ({density.SHIPPED})",
+    )
+    parser.add_argument(
+        "--session",
+        action="store_true",
+        help="answer the rows in order as drags, each from the pose before: what is not dragged is held or follows",
+    )
     parser.add_argument("--targets", type=Path, required=True, metavar="IN.npz")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.npz")
     parser.add_argument(
         "--steps",
         type=int,
-        default=STEPS,
         metavar="N",
-        help="refinement steps after the network; 0 uses the network alone (%(default)s)",
+        help=f"refinement steps after the network; 0 uses the network alone ({STEPS})",
     )
     parser.add_argument("--limits", action="store_true", help="keep every joint inside its limits")
     parser.add_argument(
@@ -168,20 +181,55 @@ def _add_solve(commands: argparse._SubParsersAction[argparse.ArgumentParser], sa
 
 def run_solve(args: argparse.Namespace, say: Say) -> int:
     """Solve every row of the targets file and write the poses; returns 0. Raises ValueError or OSError for bad input."""
-    if not 0 <= args.steps <= MOST_STEPS:
-        raise ValueError(f"steps: expected 0 to {MOST_STEPS}, got {args.steps}")
+    steps = STEPS if args.steps is None else args.steps
+    if not 0 <= steps <= MOST_STEPS:
+        raise ValueError(f"steps: expected 0 to {MOST_STEPS}, got {steps}")
     if args.output.is_dir():
         raise ValueError(f"output: expected a file name, got the folder {args.output}")
-    keep_apart({"the targets": args.targets, "--weights": args.weights}, {"output": args.output})
+    weights = args.weights or (density.SHIPPED if args.session else WEIGHTS)
+    keep_apart({"the targets": args.targets, "--weights": weights}, {"output": args.output})
     require_writable(args.output)
-    solver = Solver.load(args.weights)
+    if args.session:
+        return _run_session(args, weights, say)
+    solver = Solver.load(weights)
     goals, ignored = targets_file.load(args.targets, solver.skeleton)
     if ignored:
         say(f"note: {args.targets.name}: not used: {', '.join(ignored)}", error=True)
-    solution = solver.solve_batch(goals, args.steps, args.limits, True if args.free_root else None)
+    solution = solver.solve_batch(goals, steps, args.limits, True if args.free_root else None)
     targets_file.save(args.output, solution, solver.skeleton)
     for line, error in _solve_summary(goals, solution, solver.skeleton.leg_length):
         say(line if error else f"{args.output}: {line}", error=error)
+    return 0
+
+
+def _run_session(args: argparse.Namespace, weights: Path, say: Say) -> int:
+    """Answer drags and write the poses; returns 0. Raises ValueError or OSError for bad input."""
+    given = [name for name in ("steps", "limits", "free_root") if getattr(args, name)]
+    if given:
+        names = ", ".join("--" + name.replace("_", "-") for name in given)
+        raise ValueError(f"{names}: not with --session, where steps are taken as needed, with limits and free hips")
+    targets, ignored = drag_file.load(args.targets)
+    if ignored:
+        say(f"note: {args.targets.name}: not used: {', '.join(ignored)}", error=True)
+    covariance = density.load(weights, targets.skeleton)
+    if covariance is None and args.weights is not None:
+        raise ValueError(f"{weights.name}: belongs to a rig of other bones than that of {args.targets.name}")
+    if covariance is None:
+        say(f"note: {weights.name} belongs to a rig of other bones: joint limits alone say what is natural", error=True)
+    count, began = len(targets.positions), time.perf_counter()
+    answers = []
+    for number, answer in enumerate(drag_file.solve(targets, covariance), 1):
+        answers.append(answer)
+        if number % PROGRESS_ROWS == 0 and number < count:
+            say(f"{number} of {count} poses", error=True)
+    rot, root_pos, error = (np.stack(part) for part in zip(*answers, strict=True))
+    drag_file.save(args.output, targets.skeleton, rot, root_pos, error)
+    seconds = time.perf_counter() - began
+    reached = float((error.max(axis=1) < REACHED).mean() * 100)
+    say(
+        f"{args.output}: {counted(len(targets.start_rot), 'drag')}, {counted(count, 'pose')} in {seconds:.2f} s; "
+        f"{reached:.1f} % with all targets within 1 mm"
+    )
     return 0
 
 

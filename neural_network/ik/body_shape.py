@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rough shape of a body: points that stay above the floor, parts that stay out of each other, and where its mass is.
+
+Everything is made from the skeleton alone. Lengths are in leg lengths, core axes (Z up, facing -Y); sizes are those of the
+reference rig in metres, divided by its leg length. Parts are capsules: a segment and a radius.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.skeleton import Skeleton
+from ..core.tree import chain, limb
+
+METRE = 1 / 0.945
+"""[leg lengths] a metre on the reference rig."""
+FINGERS = 0.15 * METRE  # from the wrist to the fingertips
+HALF_SOLE = 0.035 * METRE  # half the width of a foot
+TOES = 0.07 * METRE  # from the toe's head to its tip
+CLEARANCE = {"wrist": 0.03, "elbow": 0.04, "knee": 0.05, "hips": 0.1}  # [m] half the thickness above the floor
+RADIUS = {
+    "trunk": 0.105,
+    "head": 0.085,
+    "forearm": 0.035,
+    "thigh": 0.06,
+    "shin": 0.045,
+}  # [m] slim, so that clothes may touch
+MASS = {"hips": 0.14, "spine": 0.38, "head": 0.08, "upper arm": 0.03, "forearm": 0.02, "thigh": 0.10, "shin": 0.05}
+"""Shares of the body's mass, hands with forearms and feet with shins, rounded from Winter, "Biomechanics and Motor Control of
+Human Movement", 4th ed., table 4.1. Each is put at the head of its bone, the spine's and hips' at their bones."""
+_APART = {
+    ("trunk", "head"),
+    ("trunk", "forearm"),
+    ("head", "forearm"),
+    ("head", "thigh"),
+    ("head", "shin"),
+    ("forearm", "thigh"),
+    ("forearm", "shin"),
+    ("forearm", "forearm"),
+    ("thigh", "thigh"),
+    ("shin", "shin"),
+}
+"""Kinds of parts that must not enter each other."""
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """An elbow or a knee."""
+
+    upper: int
+    lower: int
+    end: int
+    axis: np.ndarray
+    """(3) unit vector, core axes of the T-pose: turning the lower bone about it by a positive angle flexes the joint."""
+    along: np.ndarray
+    """(3) unit vector along the lower bone in the T-pose."""
+    is_leg: bool
+
+
+@dataclass(frozen=True)
+class BodyShape:
+    """The shape of a rig; see the module. K points, C parts, M pairs of parts."""
+
+    point_bones: np.ndarray  # (K)
+    point_offsets: np.ndarray  # (K, 3) from the bone's head, T-pose
+    point_clearance: np.ndarray  # (K) least height above the floor
+    soles: np.ndarray  # (feet, 2) points: heel and tip of the toe
+    fingertips: np.ndarray  # (hands) points
+    part_bones: np.ndarray  # (C, 2) bones that carry the ends of the segment
+    part_offsets: np.ndarray  # (C, 2, 3)
+    part_radius: np.ndarray  # (C)
+    pairs: np.ndarray  # (M, 2) parts that must not enter each other
+    mass: np.ndarray  # (J) sums to 1
+    hinges: tuple[Hinge, ...]
+    chest: int  # the lowest bone above which the arms branch off; -1 where there is no trunk
+
+    def points(self, orientations: np.ndarray, heads: np.ndarray) -> np.ndarray:
+        """(K, 3) the points of a pose: ``orientations`` (J, 3, 3) relative to the T-pose, ``heads`` (J, 3)."""
+        return (
+            heads[self.point_bones] + np.matmul(orientations[self.point_bones], self.point_offsets[:, :, None])[..., 0]
+        )
+
+    def gaps(self, orientations: np.ndarray, heads: np.ndarray, pairs: np.ndarray | None = None) -> Gaps:
+        """How far apart the ``pairs`` (all, or some by index) of parts are in a pose."""
+        i, j = (self.pairs if pairs is None else self.pairs[pairs]).T
+        ends = heads[self.part_bones] + np.matmul(orientations[self.part_bones], self.part_offsets[..., None])[..., 0]
+        first, second = closest_points(ends[i, 0], ends[i, 1], ends[j, 0], ends[j, 1])
+        between = first - second
+        distance = np.sqrt(np.einsum("mc,mc->m", between, between))
+        normal = between / np.maximum(distance, 1e-6)[:, None]
+        gap = distance - self.part_radius[i] - self.part_radius[j]
+        return Gaps(gap, first, second, normal, self.part_bones[i, 1], self.part_bones[j, 1])
+
+    def balance(self, orientations: np.ndarray, heads: np.ndarray, ground: float) -> tuple[float, np.ndarray]:
+        """How far the centre of mass is outside what the body stands on, negative inside, and the way back (3), a unit vector.
+
+        A foot counts less the higher it is lifted, and a hand more the nearer it comes to the floor at height ``ground``, so
+        that nothing jumps.
+        """
+        centre = self.mass @ heads
+        points = self.points(orientations, heads)
+        soles = points[self.soles]  # (feet, 2, 3)
+        share = _fades(soles[:, :, 2].min(axis=1) - ground)
+        lowest = int(share.argmax())
+        share = share / share[lowest] if share[lowest] > 0.05 else np.ones(len(share))
+        middle = soles[lowest].mean(axis=0)
+        stands = (middle + share[:, None, None] * (_with_width(soles) - middle)).reshape(-1, 3)
+        hands = _fades(points[self.fingertips, 2] - ground - 0.03)
+        middle = stands.mean(axis=0)
+        leaning = middle + hands[:, None] * (points[self.fingertips] - middle)
+        outside, way = outside_hull(centre[:2], np.concatenate([stands, leaning[hands > 0]])[:, :2])
+        return outside, np.array([way[0], way[1], 0.0])
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """How far apart pairs of parts (M) are."""
+
+    gap: np.ndarray  # (M) [leg lengths] between the surfaces; negative inside
+    first: np.ndarray  # (M, 3) nearest point on the first part's segment
+    second: np.ndarray  # (M, 3) likewise
+    normal: np.ndarray  # (M, 3) unit vector from the second to the first
+    first_bone: np.ndarray  # (M) the bone that moves the first point
+    second_bone: np.ndarray  # (M)
+
+
+def make_shape(skeleton: Skeleton) -> BodyShape:
+    """The shape of ``skeleton``. Effectors that are no feet are hands, but for the highest near the middle, the head.
+
+    Rigs with another number of hands and feet get points and mass alike; parts of kinds they do not have are left out.
+    """
+    rest = skeleton.rest_core[:, :3, 3] / skeleton.leg_length
+    ends = list(skeleton.effectors)
+    others = [e for e in ends if e not in skeleton.feet]
+    width = max(float(np.abs(rest[ends, 0] - rest[0, 0]).max()), 1e-9)
+    middle = [e for e in others if abs(rest[e, 0] - rest[0, 0]) < 0.1 * width]
+    head = max(middle, key=lambda e: rest[e, 2]) if middle else -1
+    build = _Build(skeleton, rest)
+    soles = [build.leg(k) for k in range(len(skeleton.feet))]
+    fingertips = [build.arm(e) for e in others if e != head]
+    build.point(0, np.zeros(3), CLEARANCE["hips"] * METRE)
+    build.mass[0] += MASS["hips"]
+    chest = build.trunk(head, [e for e in others if e != head]) if head >= 0 else -1
+    return build.done(soles, fingertips, chest)
+
+
+class _Build:
+    """Collects points, parts and masses."""
+
+    def __init__(self, skeleton: Skeleton, rest: np.ndarray) -> None:
+        self.skeleton, self.rest = skeleton, rest
+        self.mass = np.zeros(skeleton.count)
+        self.points: list[tuple[int, np.ndarray, float]] = []
+        self.parts: list[tuple[str, tuple[int, np.ndarray], tuple[int, np.ndarray]]] = []
+        self.hinges: list[Hinge] = []
+
+    def point(self, bone: int, offset: np.ndarray, clearance: float) -> int:
+        self.points.append((bone, offset, clearance))
+        return len(self.points) - 1
+
+    def leg(self, k: int) -> tuple[int, int]:
+        rig, rest = self.skeleton, self.rest
+        (upper, lower, foot), toe, none = rig.legs[k], rig.toes[k], np.zeros(3)
+        ankle = rest[foot, 2] - rig.floor / rig.leg_length
+        heel = self.point(foot, none, 0.75 * max(ankle, 0.0))
+        tip = self.point(toe, np.array([0, -TOES, 0]), 0.0)
+        self.point(lower, none, CLEARANCE["knee"] * METRE)
+        thigh, shin = rest[lower] - rest[upper], rest[foot] - rest[lower]
+        self.parts.append(("thigh", (upper, 0.4 * thigh), (upper, thigh)))  # thighs meet at the hips
+        self.parts.append(("shin", (lower, none), (lower, shin)))
+        self.mass[upper] += MASS["thigh"]
+        self.mass[lower] += MASS["shin"]
+        self._hinge(upper, lower, foot, np.array([1.0, 0, 0]), is_leg=True)
+        return heel, tip
+
+    def arm(self, hand: int) -> int:
+        rig, rest = self.skeleton, self.rest
+        upper, lower, _ = limb(rig.parents, rig.rest_arm[:, :3, 3], hand)
+        along = _unit(rest[hand] - rest[lower])
+        tip = self.point(hand, FINGERS * along, 0.0)
+        self.point(hand, np.zeros(3), CLEARANCE["wrist"] * METRE)
+        self.point(lower, np.zeros(3), CLEARANCE["elbow"] * METRE)
+        self.parts.append(("forearm", (lower, np.zeros(3)), (hand, FINGERS * along)))
+        self.mass[upper] += MASS["upper arm"]
+        self.mass[lower] += MASS["forearm"]
+        self._hinge(upper, lower, hand, np.cross(along, [0, -1.0, 0]), is_leg=False)
+        return tip
+
+    def trunk(self, head: int, hands: list[int]) -> int:
+        rig, up = self.skeleton, np.array([0, 0, 1.0])
+        way = chain(rig.parents, head)[::-1]
+        arms = [set(chain(rig.parents, hand)) for hand in hands]
+        shared = [bone for bone in way[:-1] if all(bone in arm for arm in arms)]
+        chest = shared[-1] if shared else 0
+        spine = [bone for bone in way[1:] if bone != head and way.index(bone) <= way.index(chest)] or [0]
+        self.mass[spine] += MASS["spine"] / len(spine)
+        self.mass[head] += MASS["head"]
+        self.point(head, 0.2 * METRE * up, 0.0)
+        self.parts.append(("trunk", (0, np.zeros(3)), (chest, 0.05 * METRE * up)))
+        self.parts.append(("head", (head, 0.05 * METRE * up), (head, 0.2 * METRE * up)))
+        return chest
+
+    def _hinge(self, upper: int, lower: int, end: int, axis: np.ndarray, is_leg: bool) -> None:
+        length = float(np.linalg.norm(axis))
+        if upper != lower and length > 0.5:
+            self.hinges.append(
+                Hinge(upper, lower, end, axis / length, _unit(self.rest[end] - self.rest[lower]), is_leg)
+            )
+
+    def done(self, soles: list[tuple[int, int]], fingertips: list[int], chest: int) -> BodyShape:
+        kinds = [kind for kind, _, _ in self.parts]
+        pairs = [
+            (i, j)
+            for i, a in enumerate(kinds)
+            for j, b in enumerate(kinds[i + 1 :], i + 1)
+            if (a, b) in _APART or (b, a) in _APART
+        ]
+        return BodyShape(
+            np.array([bone for bone, _, _ in self.points]),
+            np.array([offset for _, offset, _ in self.points]),
+            np.array([clearance for _, _, clearance in self.points]),
+            np.array(soles, int).reshape(-1, 2),
+            np.array(fingertips, int),
+            np.array([[a[0], b[0]] for _, a, b in self.parts], int).reshape(-1, 2),
+            np.array([[a[1], b[1]] for _, a, b in self.parts]).reshape(-1, 2, 3),
+            np.array([RADIUS[kind] * METRE for kind in kinds]),
+            np.array(pairs, int).reshape(-1, 2),
+            self.mass / self.mass.sum(),
+            tuple(self.hinges),
+            chest,
+        )
+
+
+def closest_points(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Nearest points (M, 3) of the segments a-b and c-d, each (M, 3).
+
+    Method: Ericson, "Real-Time Collision Detection" (2005), section 5.1.9. Of parallel segments, points beside each other.
+    """
+    u, v, w = b - a, d - c, a - c
+    uu, uv, vv = (np.einsum("mc,mc->m", x, y) for x, y in ((u, u), (u, v), (v, v)))
+    uw, vw = np.einsum("mc,mc->m", u, w), np.einsum("mc,mc->m", v, w)
+    across = uu * vv - uv * uv
+    s = np.clip(np.where(across > 1e-9, (uv * vw - vv * uw) / np.maximum(across, 1e-9), 0.5), 0, 1)
+    t = np.clip((uv * s + vw) / np.maximum(vv, 1e-12), 0, 1)
+    s = np.clip((uv * t - uw) / np.maximum(uu, 1e-12), 0, 1)
+    return a + s[:, None] * u, c + t[:, None] * v
+
+
+def outside_hull(point: np.ndarray, corners: np.ndarray) -> tuple[float, np.ndarray]:
+    """How far ``point`` (2) is outside the convex hull of ``corners`` (K, 2), negative inside, and the way back (2), a unit vector.
+
+    Inside, the way leads inwards from the nearest edge. Without corners: 0 and no way.
+    """
+    hull = convex_hull(corners)
+    if not len(hull):
+        return 0.0, np.zeros(2)
+    edge = np.roll(hull, -1, axis=0) - hull
+    away = point - hull
+    share = np.clip(np.einsum("kc,kc->k", away, edge) / np.maximum(np.einsum("kc,kc->k", edge, edge), 1e-12), 0, 1)
+    nearest = hull + share[:, None] * edge
+    distance = np.sqrt(np.einsum("kc,kc->k", point - nearest, point - nearest))
+    k = int(distance.argmin())
+    way = (nearest[k] - point) / max(float(distance[k]), 1e-9)
+    inside = len(hull) > 2 and bool((edge[:, 0] * away[:, 1] - edge[:, 1] * away[:, 0] >= 0).all())
+    return (-float(distance[k]), -way) if inside else (float(distance[k]), way)
+
+
+def convex_hull(corners: np.ndarray) -> np.ndarray:
+    """The corners (H, 2) of the convex hull of points (K, 2), counter-clockwise (Andrew's monotone chain)."""
+    points = sorted({(float(x), float(y)) for x, y in corners})
+    if len(points) < 3:
+        return np.array(points).reshape(-1, 2)
+    hull: list[tuple[float, float]] = []
+    for part in (points, points[::-1]):
+        line: list[tuple[float, float]] = []
+        for x, y in part:
+            while len(line) > 1:
+                (ax, ay), (bx, by) = line[-2:]
+                if (bx - ax) * (y - ay) - (by - ay) * (x - ax) > 0:
+                    break
+                line.pop()
+            line.append((x, y))
+        hull += line[:-1]
+    return np.array(hull)
+
+
+def _with_width(soles: np.ndarray) -> np.ndarray:
+    """(feet, 4, 3) corners of the soles from the middle of their heels and toes (feet, 2, 3)."""
+    along = soles[:, 1] - soles[:, 0]
+    across = np.stack([-along[:, 1], along[:, 0], np.zeros(len(along))], axis=1)
+    across *= (HALF_SOLE / np.maximum(np.linalg.norm(across, axis=1), 1e-6))[:, None]
+    return np.concatenate([soles + across[:, None], soles - across[:, None]], axis=1)
+
+
+def _fades(height: np.ndarray) -> np.ndarray:
+    """1 on the floor, 0 from 0.16 m (of the reference rig) above it on, smooth between."""
+    t = np.clip(height / (0.16 * METRE), 0, 1)
+    return 1 - t * t * (3 - 2 * t)
+
+
+def _unit(vector: np.ndarray) -> np.ndarray:
+    return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12))

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a body changes from one pose to another: the covariance of pose changes, which drags use as their metric.
+
+A pose change is a vector of 3 J + 3 numbers: for each bone the rotation vector log(A^T B) of its core rotations A before and B
+after [rad, core axes as the bone carries them], then the way of the Hips' head [leg lengths] along the heading before: left,
+back, up. Statistics of many takes are kept, never a pose of one.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from ..core import rotations
+from ..core.reference_rig import reference
+from ..core.skeleton import Skeleton, mirrored_bones
+from ..learning import model_file
+from ..motion.pose_set import PoseSet
+from .context import headings
+
+KIND = "human"
+SHIPPED = Path(__file__).resolve().parents[2] / "training_data" / "weights" / "human.npy"
+"""The covariance of people's pose changes on the reference rig; ``training_data/README.md`` says what it was made from."""
+SHORTEST, LONGEST = 0.3, 2.0  # [s] between the two poses of a change
+PER_FRAME, MOST_PER_CLIP = 6, 4000  # changes drawn
+ROOT_SPREAD = 0.1  # [leg lengths] added to where the Hips move: data of walks alone would nail them
+ANATOMY = 0.12  # share of a joint's range of motion that is added to its standard deviation
+LEAST = np.radians(3.0)  # [rad] added to every axis, so that none is frozen by data that never moved it
+HIPS_RANGE = np.radians(40.0)  # [rad] range of motion ascribed to the Hips, which have no joint limits
+FREE_RANGE = np.radians(120.0)  # [rad] and to joints without limits
+
+
+def pose_changes(poses: PoseSet, rng: np.random.Generator) -> np.ndarray:
+    """(K, 3 J + 3) changes between random pairs of poses of one clip, 0.3 to 2 s apart in either direction."""
+    rig = poses.skeleton
+    turns = rotations.matrix_from_axis_angle(rig.to_core(poses.rot))
+    places = np.asarray(poses.root_pos, np.float64) @ rig.axes.T / rig.leg_length
+    found = [np.zeros((0, 3 * rig.count + 3))]
+    for clip in np.unique(poses.clip):
+        rows = np.flatnonzero(poses.clip == clip)
+        count = min(PER_FRAME * len(rows), MOST_PER_CLIP)
+        before = rng.integers(0, len(rows), count)
+        apart = np.maximum(rng.uniform(SHORTEST, LONGEST, count) * poses.clip_fps[clip], 1).astype(int)
+        after = before + apart * rng.choice([-1, 1], count)
+        inside = (after >= 0) & (after < len(rows))
+        a, b = rows[before[inside]], rows[after[inside]]
+        if not len(a):  # the clip is too short
+            continue
+        found.append(_changes(turns[a], places[a], turns[b], places[b]))
+    return np.concatenate(found)
+
+
+def _changes(turns: np.ndarray, places: np.ndarray, later_turns: np.ndarray, later_places: np.ndarray) -> np.ndarray:
+    change = rotations.axis_angle_from_matrix(turns.swapaxes(-1, -2) @ later_turns)
+    heading = headings(turns[:, 0], np.arange(len(turns)))
+    way = later_places - places
+    cosine, sine = np.cos(heading), np.sin(heading)
+    along = np.stack([cosine * way[:, 0] + sine * way[:, 1], cosine * way[:, 1] - sine * way[:, 0], way[:, 2]], axis=1)
+    return np.concatenate([change.reshape(len(change), -1), along], axis=1)
+
+
+def change_covariance(poses: PoseSet, rng: np.random.Generator) -> np.ndarray:
+    """(3 J + 3, 3 J + 3) second moments of the pose changes of ``poses`` and of their mirror images, about zero.
+
+    Raises ValueError where no clip is long enough for a change.
+    """
+    changes = pose_changes(poses, rng)
+    if not len(changes):
+        raise ValueError(f"poses: expected a clip longer than {SHORTEST:g} s, got none")
+    moments = changes.T @ changes / len(changes)
+    mirror = mirror_matrix(poses.skeleton)
+    return np.asarray(0.5 * (moments + mirror @ moments @ mirror.T))
+
+
+def mirror_matrix(skeleton: Skeleton) -> np.ndarray:
+    """(3 J + 3, 3 J + 3) that takes a pose change to that of the mirrored body."""
+    other = mirrored_bones(skeleton)
+    out = np.zeros((3 * skeleton.count + 3,) * 2)
+    for j in range(skeleton.count):
+        out[3 * j : 3 * j + 3, 3 * other[j] : 3 * other[j] + 3] = np.diag([1.0, -1, -1])
+    out[-3:, -3:] = np.diag([-1.0, 1, 1])
+    return out
+
+
+def with_anatomy(skeleton: Skeleton, covariance: np.ndarray | None) -> np.ndarray:
+    """``covariance`` of pose changes, widened by what the joints' ranges of motion allow; zero where it is None.
+
+    What the data never moved may still move a little, and a rig without data gets a metric from its joint limits alone.
+    """
+    size = 3 * skeleton.count + 3
+    out = np.zeros((size, size)) if covariance is None else np.array(covariance, np.float64)
+    limits = np.full((skeleton.count, 6), np.nan) if skeleton.limits is None else skeleton.limits
+    spans = limits[:, 1::2] - limits[:, ::2]  # about bone X, Y, Z
+    spans = np.where(np.isfinite(spans), spans, FREE_RANGE)
+    spans[0] = HIPS_RANGE
+    for j, basis in enumerate(skeleton.basis):
+        at = slice(3 * j, 3 * j + 3)
+        out[at, at] += basis @ np.diag((ANATOMY * spans[j]) ** 2 + LEAST**2) @ basis.T
+    out[-3:, -3:] += np.eye(3) * ROOT_SPREAD**2
+    return out
+
+
+def save(path: str | os.PathLike[str], skeleton: Skeleton, covariance: np.ndarray, about: dict[str, object]) -> None:
+    """Write the covariance of a rig's pose changes as a model file; ``about`` says what it was made from."""
+    said = {"bones": list(skeleton.names), "fingerprint": skeleton.fingerprint, **about}
+    model_file.write(path, model_file.Model(KIND, said, {"change_covariance": covariance.astype(np.float32)}))
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> tuple[str, np.ndarray] | None:
+    if not SHIPPED.exists():
+        return None
+    rig = reference()
+    found = load(SHIPPED, rig)
+    return None if found is None else (rig.fingerprint, found)
+
+
+def shipped(skeleton: Skeleton) -> np.ndarray | None:
+    """The shipped covariance where ``skeleton`` has the bones of the reference rig, whatever its proportions; else None.
+
+    Raises ValueError where the shipped file is damaged.
+    """
+    found = _shipped()
+    return found[1] if found is not None and found[0] == skeleton.fingerprint else None
+
+
+def load(path: str | os.PathLike[str], skeleton: Skeleton) -> np.ndarray | None:
+    """The covariance (3 J + 3, 3 J + 3) in a model file, or None if it belongs to a rig of other bones than ``skeleton``.
+
+    Raises FileNotFoundError, or ValueError with the reason where the file is damaged.
+    """
+    model = model_file.read(path, KIND)
+    if model.about.get("fingerprint") != skeleton.fingerprint:
+        return None
+    found = model.tensors.get("change_covariance")
+    size = 3 * skeleton.count + 3
+    if found is None or found.shape != (size, size):
+        raise ValueError(f"{Path(path).name}: expected change_covariance ({size}, {size})")
+    model_file.require_learned(dict(model.tensors))
+    covariance = np.asarray(found, np.float64)
+    if not np.allclose(covariance, covariance.T) or np.linalg.eigvalsh(covariance).min() < -1e-6:
+        raise ValueError(f"{Path(path).name}: change_covariance is no covariance: not symmetric, or negative somewhere")
+    return covariance

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drags: a pose is changed so that targets are met and a person could still take it.
+
+A drag begins with a pose. Each answer is the most likely change of that pose, by the covariance of pose changes (see
+:mod:`.density`), that keeps held effectors where they are, brings dragged ones to their targets and costs little where the body
+leaves its joint limits, goes below the floor, enters itself, loses its balance or leans back. Held effectors never give way. A
+target out of reach pulls with a force that ends, so the body leans towards it and no farther.
+
+It is a damped Gauss-Newton method in the dual: with d the change (3 J + 3), P its covariance, G the slopes of the conditions, V
+their variances and r what is missing, the next change is P G^T (G P G^T + V)^-1 (r + G d), a system of one row for each
+condition; one-sided conditions join it while they press (Nocedal and Wright, "Numerical Optimization", 2nd ed., sections 10.3
+and 16.5). The slopes are taken at a pose whose knees and elbows are a little bent: a straight leg would otherwise not see that
+bending lowers the hips. Held targets are hit exactly by a few steps on them alone at the end.
+
+Unless said otherwise: leg lengths, radians, core axes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import rotations
+from ..core.skeleton import Skeleton
+from . import density
+from .body_shape import make_shape
+from .context import headings
+from .drag_conditions import Conditions, DragSettings, Pose, Targets, make_conditions, skew_products
+from .refinement import clamp
+from .single_kinematics import forward_one, make_plan
+
+
+class Drag:
+    """A drag of one character from one pose.
+
+    Attributes:
+        moved: (E) bool, effectors whose target has left the place where the drag began: they are dragged, others are held.
+    """
+
+    def __init__(
+        self,
+        skeleton: Skeleton,
+        rot_local: np.ndarray,
+        root_pos: np.ndarray,
+        covariance: np.ndarray | None = None,
+        ground: float = 0.0,
+        settings: DragSettings | None = None,
+    ) -> None:
+        """Begin with the pose ``rot_local`` (J, 3) [rad], ``root_pos`` (3) [m, armature].
+
+        ``covariance`` (3 J + 3, 3 J + 3) is that of the rig's pose changes; None takes the shipped one for the bones of the
+        reference rig, and joint limits alone for other rigs. ``ground`` is the height of the floor [m].
+
+        >>> import numpy as np
+        >>> from neural_network import Drag
+        >>> from neural_network.core.reference_rig import reference
+        >>> rig = reference()
+        >>> rest = rig.rest_arm[:, :3, 3]
+        >>> drag = Drag(rig, np.zeros((23, 3)), rest[0])
+        >>> positions = rest[list(rig.effectors)].copy()
+        >>> positions[0] += [-0.1, -0.2, -0.1]  # the left hand, ahead and down; feet are held, right hand and head free
+        >>> rot, root, missed = drag.solve(positions, weights=[1, 0, 1, 1, 0])
+        >>> bool(missed.max() < 0.001)
+        True
+
+        Raises ValueError for wrong shapes, NaN and infinity.
+        """
+        rot, root = np.asarray(rot_local, np.float64), np.asarray(root_pos, np.float64)
+        covariance = density.shipped(skeleton) if covariance is None else covariance
+        _check("rot_local", rot, (skeleton.count, 3))
+        _check("root_pos", root, (3,))
+        self.skeleton, self.settings = skeleton, settings or DragSettings()
+        self._plan = make_plan(skeleton, True)
+        self._shape = make_shape(skeleton)
+        self._begin = rotations.matrix_from_axis_angle(skeleton.to_core(rot))
+        self._begin_root = root @ skeleton.axes.T / skeleton.leg_length
+        self._metric = _in_core_axes(density.with_anatomy(skeleton, covariance), self._begin[0])
+        self._precision = np.linalg.inv(self._metric)
+        self._change = np.zeros(3 * skeleton.count + 3)
+        pose = self._pose(self._change)
+        self._ends = np.array(skeleton.effectors)
+        self._start = Targets(pose.heads[self._ends], pose.orientations[self._ends])
+        self.moved = np.zeros(len(self._ends), bool)
+        self._conditions: Conditions = make_conditions(
+            skeleton, self._shape, self.settings, pose, ground / skeleton.leg_length, self._over_limits(pose.turns)[1]
+        )
+
+    def solve(
+        self, positions: np.ndarray, weights: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The pose for targets ``positions`` (E, 3) [m, armature]; ``weights`` (E): effectors of weight 0 are free.
+
+        Returns rot_local (J, 3) [rad], the Hips' head (3) [m, armature] and each effector's distance from its target (E) [m], 0
+        where it is free. Raises ValueError for wrong shapes, NaN and infinity.
+        """
+        rig = self.skeleton
+        positions = np.asarray(positions, np.float64)
+        _check("positions", positions, (len(self._ends), 3))
+        use = np.ones(len(self._ends), bool) if weights is None else np.asarray(weights) > 0
+        _check("weights", np.asarray(use, float), (len(self._ends),))
+        targets = positions @ rig.axes.T / rig.leg_length
+        off = np.linalg.norm(targets - self._start.positions, axis=1)
+        self.moved |= use & (off > AT_START)
+        self._conditions.begin(targets, use, self.moved, self._start, float(np.where(use, off, 0).max(initial=0)))
+        pose = self._improve()
+        pose = self._hit_exactly(pose)
+        missed = np.linalg.norm(pose.heads[self._ends] - targets, axis=1) * rig.leg_length
+        local = rig.from_core(rotations.axis_angle_from_matrix(pose.turns))
+        return local, pose.heads[0] * rig.leg_length @ rig.axes, np.where(use, missed, 0.0)
+
+    # ------------------------------------------------------------------ steps
+
+    def _improve(self) -> Pose:
+        """Steps until the cost falls no more; returns the pose."""
+        settings = self.settings
+        share = settings.smooth / (1 + settings.smooth)
+        centre, metric = self._change * share, self._metric / (1 + settings.smooth)
+        pose, cost = self._look(self._change, centre)
+        for number in range(settings.steps):
+            step = centre + self._likely(pose, centre, metric) - self._change
+            largest = float(np.abs(step[:-3]).max())
+            size = min(1.0, STEP_MOST / max(largest, 1e-9))
+            for _ in range(HALVINGS + 1):
+                change = self._change + size * step
+                new, new_cost = self._look(change, centre)
+                if new_cost <= cost + 1e-6 * abs(cost):
+                    break
+                size *= SHORTER
+            else:
+                break
+            saved, cost = cost - new_cost, new_cost
+            self._change, pose = change, new
+            if largest * size < STEP_LEAST or (number and saved < COST_LEAST):
+                break
+        return pose
+
+    def _likely(self, pose: Pose, centre: np.ndarray, metric: np.ndarray) -> np.ndarray:
+        """What to add to ``centre`` for the most likely change that meets the conditions, as far as slopes tell."""
+        conditions = self._conditions
+        slopes = conditions.slopes(_carried(pose.slope_orientations, self._change))
+        missing = conditions.missing + slopes @ (self._change - centre)
+        spread = metric @ slopes.T
+        system = slopes @ spread
+        system[np.diag_indices(len(system))] += conditions.variances + 1e-9
+        one_sided = conditions.one_sided
+        active = ~one_sided | (conditions.missing > 0)
+        force = np.zeros(len(missing))
+        for _ in range(EXCHANGES):
+            rows = np.flatnonzero(active)
+            force[:] = 0
+            force[rows] = np.linalg.solve(system[np.ix_(rows, rows)], missing[rows])
+            left = missing - system @ force
+            presses = np.where(one_sided, np.where(active, force > 0, left > 1e-5), True)
+            if np.array_equal(presses, active):
+                break
+            active = presses
+        return np.asarray(spread @ force)
+
+    def _hit_exactly(self, pose: Pose) -> Pose:
+        """Steps on held effectors and on dragged ones that are near, until they are where they belong."""
+        for _ in range(EXACT_STEPS):
+            found = self._conditions.exactly(pose, NEARLY)
+            if found is None or np.abs(found[1]).max() < CLOSE:
+                break
+            arms, missing, ways = found
+            slopes = skew_products(arms, ways, _carried(pose.orientations, self._change))
+            spread = self._metric @ slopes.T
+            step = spread @ np.linalg.solve(slopes @ spread + 1e-8 * np.eye(len(missing)), missing)
+            self._change = self._change + step * min(1.0, STEP_MOST / max(float(np.abs(step[:-3]).max()), 1e-9))
+            pose = self._pose(self._change)
+        return pose
+
+    # ------------------------------------------------------------------ poses
+
+    def _look(self, change: np.ndarray, centre: np.ndarray) -> tuple[Pose, float]:
+        """The pose of a change, with its conditions up to date, and its cost."""
+        pose = self._pose(change)
+        cost = self._conditions.update(pose, *self._over_limits(pose.turns))
+        off = change - centre
+        return pose, cost + 0.5 * (1 + self.settings.smooth) * float(off @ self._precision @ off)
+
+    def _pose(self, change: np.ndarray) -> Pose:
+        turns = self._begin @ rotations.matrix_from_axis_angle(change[:-3].reshape(-1, 3))
+        root = self._begin_root + change[-3:]
+        inverse, heads = forward_one(self._plan, turns)
+        bent_inverse, bent_heads = forward_one(self._plan, self._bent(turns))
+        return Pose(
+            turns, inverse.transpose(0, 2, 1), heads.T + root, bent_inverse.transpose(0, 2, 1), bent_heads.T + root
+        )
+
+    def _bent(self, turns: np.ndarray) -> np.ndarray:
+        """``turns`` (J, 3, 3) with every knee and elbow flexed by at least :data:`FLEXED`; the foot keeps its direction."""
+        out = turns.copy()
+        for hinge in self._shape.hinges:
+            along, now = hinge.along, turns[hinge.lower] @ hinge.along
+            flexed = np.arctan2(np.dot(np.cross(along, now), hinge.axis), np.dot(along, now))
+            if flexed < FLEXED:
+                more, back = rotations.matrix_from_axis_angle(
+                    np.array([1.0, -0.5])[:, None] * hinge.axis * (FLEXED - flexed)
+                )
+                out[hinge.lower] = turns[hinge.lower] @ more
+                out[hinge.upper] = out[hinge.upper] @ back
+                if hinge.is_leg:
+                    out[hinge.end] = back @ out[hinge.end]
+        return out
+
+    def _over_limits(self, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rotation vectors (J, 3) that bring each bone back inside its joint limits, and their lengths (J)."""
+        out = np.zeros((len(turns), 3))
+        if self.settings.limits is not None and self.skeleton.limits is not None:
+            rot = rotations.axis_angle_from_matrix(turns)
+            inside = clamp(self.skeleton, np.ascontiguousarray(rot.T[:, :, None]))[:, :, 0].T
+            outside = np.flatnonzero(np.abs(inside - rot).max(axis=1) > 1e-7)
+            if len(outside):
+                back = rotations.matrix_from_axis_angle(inside[outside]) @ turns[outside].swapaxes(-1, -2)
+                out[outside] = rotations.axis_angle_from_matrix(back)
+        return out, np.sqrt(np.einsum("jc,jc->j", out, out))
+
+
+AT_START = 1e-5  # [leg lengths] a target nearer than this to where the drag began is held
+FLEXED = 0.2  # [rad] least flexion at which slopes are taken
+STEP_MOST = 0.15  # [rad] most that a step turns a joint about an axis
+STEP_LEAST = 2e-3  # [rad] a smaller step is the last
+COST_LEAST = 1e-3  # a step that saves less is the last
+HALVINGS, SHORTER = 3, 0.4  # a step that costs more is tried again, shorter
+EXCHANGES = 4  # of the one-sided conditions that press, in one step
+EXACT_STEPS = 4
+NEARLY = 0.02  # [leg lengths] a dragged target within this is hit exactly
+CLOSE = 1e-4  # [leg lengths, rad]
+
+
+def _carried(orientations: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """(J, 3, 3) that take a small change of each bone's rotation vector to its turn in core axes.
+
+    The right Jacobian of SO(3) in front of which the bone's orientation stands (Chirikjian, "Stochastic Models, Information
+    Theory, and Lie Groups" II, 2012, section 10.7.1).
+    """
+    vector = change[:-3].reshape(-1, 3)
+    square = np.einsum("jc,jc->j", vector, vector) + 1e-12
+    angle = np.sqrt(square)
+    small = angle < 1e-3
+    first = np.where(small, 0.5, (1 - np.cos(angle)) / square)
+    second = np.where(small, 1 / 6, (angle - np.sin(angle)) / (square * angle))
+    x, y, z = vector.T
+    cross = np.zeros((len(vector), 3, 3))
+    cross[:, 0, 1], cross[:, 0, 2], cross[:, 1, 2] = -z, y, -x
+    cross[:, 1, 0], cross[:, 2, 0], cross[:, 2, 1] = z, -y, x
+    jacobian = np.eye(3) - first[:, None, None] * cross + second[:, None, None] * (cross @ cross)
+    return np.asarray(np.matmul(orientations, jacobian))
+
+
+def _in_core_axes(covariance: np.ndarray, hips: np.ndarray) -> np.ndarray:
+    """``covariance`` with the Hips' way along core axes instead of along the heading of ``hips`` (3, 3)."""
+    heading = float(headings(hips[None])[0])
+    turn = np.eye(len(covariance))
+    turn[-3:, -3:] = rotations.matrix_from_axis_angle(np.array([0.0, 0, heading]))
+    return np.asarray(turn @ covariance @ turn.T)
+
+
+def _check(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
+    if array.shape != shape or not np.isfinite(array).all():
+        raise ValueError(f"{name}: expected finite numbers of shape {shape}, got shape {array.shape}")
