@@ -21,8 +21,8 @@ from neural_network.motion.pose_set import PoseSet
 from neural_network.rigs import retarget, rig_body, sanity
 from tests.formats import figures
 
-DOUBTFUL = Path(__file__).resolve().parents[1] / "odd" / "doubtful"
-ODD = DOUBTFUL.parent
+DOUBTFUL = Path(__file__).resolve().parents[1] / "doubtful"
+ODD = DOUBTFUL.parent / "odd"
 PLAIN = ImportOptions()
 
 

@@ -356,7 +356,7 @@ def test_two_bends_overrule_names_even_if_all_agree() -> None:
 
 
 def spider() -> tuple[list[str], np.ndarray, np.ndarray, dict[int, np.ndarray]]:
-    path = Path(__file__).resolve().parents[1] / "odd" / "doubtful" / "03_spider_rest.json"
+    path = Path(__file__).resolve().parents[1] / "doubtful" / "03_spider_rest.json"
     data = json.loads(path.read_text())
     tips = {int(j): np.array(tip) for j, tip in data["tips"].items()}
     return data["names"], np.array(data["parents"]), np.array(data["heads"]), tips
