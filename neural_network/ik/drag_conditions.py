@@ -41,8 +41,10 @@ class DragSettings:
     """Variance of points above the floor."""
     apart: float | None = 1e-3
     """Variance of parts of the body out of each other."""
-    balance: float | None = 1e-3
+    balance: float | None = 2.5e-4
     """Variance of the centre of mass over what stands."""
+    sway: float = 0.02
+    """How far it may be outside: people who reach lean on their toes."""
     upright: float | None = 0.01
     """Variance of the chest leaning back more than ``lean_back``; leaning ahead is free."""
     lean_back: float = 0.2
@@ -238,7 +240,7 @@ class Conditions:
             return
         pose, shape = self._pose, self.shape
         outside, way = shape.balance(pose.orientations, pose.heads, self.ground)
-        excess = outside - max(self.allowed_balance, 0) * np.exp(-self._travel / FADE)
+        excess = outside - self.settings.sway - max(self.allowed_balance, 0) * np.exp(-self._travel / FADE)
         if excess > -NEAR:
             moved = shape.mass @ self.above  # (J) mass that each bone carries
             lever = (shape.mass * self.above.T) @ pose.heads - moved[:, None] * pose.heads
