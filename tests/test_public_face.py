@@ -11,9 +11,10 @@ from conftest import REPO, run_cli
 
 import neural_network
 
-NAMES = ("Goals", "PoseSet", "Session", "Skeleton", "Solution", "Solver")
+NAMES = ("Drag", "Goals", "PoseSet", "Session", "Skeleton", "Solution", "Solver")
 
 BELOW = {
+    "Drag": {"core", "motion", "learning", "ik"},
     "Skeleton": {"core"},
     "PoseSet": {"core", "motion"},
     "Goals": {"core", "motion", "ik"},
@@ -59,7 +60,7 @@ def test_a_public_name_loads_no_room_beside_those_it_needs() -> None:
 
 def test_an_unknown_name_is_refused_with_those_there_are() -> None:
     with pytest.raises(
-        AttributeError, match="has no attribute 'Sovler'; the public names are Goals, PoseSet, Session, Skeleton"
+        AttributeError, match="has no attribute 'Sovler'; the public names are Drag, Goals, PoseSet, Session, Skeleton"
     ):
         neural_network.Sovler  # noqa: B018 - the access is the test
 

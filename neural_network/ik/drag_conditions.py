@@ -301,14 +301,17 @@ def make_conditions(
 
 
 def leaning_back(pose: Pose, chest: int) -> tuple[float, np.ndarray]:
-    """How far the chest leans back from upright, seen from the Hips' facing [rad], and the axis (3) that turns it ahead."""
+    """How far the chest leans back from upright, seen from the side [rad], and by how much a turn of it about each axis lessens that (3).
+
+    The side is that of the Hips' facing, which counts as fixed.
+    """
     up = pose.orientations[chest] @ UP
     ahead = pose.orientations[0] @ AHEAD
     ahead[2] = 0
     ahead /= max(float(np.linalg.norm(ahead)), 1e-6)
-    axis = np.cross(up, ahead)
-    lean = -float(np.arctan2(up @ ahead, max(float(up[2]), 0.1)))
-    return lean, axis / max(float(np.linalg.norm(axis)), 1e-6)
+    along, height = float(up @ ahead), max(float(up[2]), 0.1)
+    slope = (height * np.cross(up, ahead) - along * np.cross(up, UP) * (up[2] > 0.1)) / (along**2 + height**2)
+    return -float(np.arctan2(along, height)), slope
 
 
 def _along_axes(lever: np.ndarray) -> np.ndarray:

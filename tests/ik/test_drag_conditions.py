@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Slopes of drag conditions against finite differences, the body's shape, and the covariance of pose changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neural_network.core import rotations
+from neural_network.core.reference_rig import reference
+from neural_network.ik import density
+from neural_network.ik import drag as drags
+from neural_network.ik.body_shape import closest_points, convex_hull, make_shape, outside_hull
+from neural_network.ik.drag import Drag
+from neural_network.ik.drag_conditions import DragSettings, skew_products
+from neural_network.learning import model_file
+from neural_network.motion import pose_set
+
+RIG = reference()
+
+
+def moving(rng: np.random.Generator) -> pose_set.PoseSet:
+    """Two clips of smooth random motion, and one of a single frame."""
+    t = np.linspace(0, 4, 121)
+    waves = rng.normal(0, 0.3, (2, RIG.count, 3))
+    rot = np.concatenate(
+        [np.sin(t[:, None, None] * 2 + n) * waves[n] for n in range(2)] + [np.zeros((1, RIG.count, 3))]
+    )
+    root = np.tile(RIG.rest_arm[0, :3, 3], (len(rot), 1))
+    root[:121, 1] -= t
+    return pose_set.make(RIG, rot, root, np.repeat([0, 1, 2], [121, 121, 1]), ["a", "b", "c"], clip_fps=[30, 30, 30])
+
+
+# ---------------------------------------------------------------- slopes
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_slopes_agree_with_finite_differences(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of places, dragged targets, floor, parts and leaning back. Turns of held effectors are exact where nothing is missing
+    only, joint limits lead along the swing, and what a body stands on counts as fixed: those have no exact slope."""
+    monkeypatch.setattr(drags, "FLEXED", -np.inf)  # slopes at the pose itself
+    rng = np.random.default_rng(seed)
+    settings = DragSettings(limits=None, balance=None, lean_back=-1.5)
+    root = RIG.rest_arm[0, :3, 3] - [0, 0, 0.25]
+    drag = Drag(RIG, rng.normal(0, 0.2, (RIG.count, 3)), root, settings=settings)
+    change = rng.normal(0, 0.1, 3 * RIG.count + 3)
+    pose = drag._pose(change)
+    targets = pose.heads[list(RIG.effectors)] + rng.normal(0, 0.02, (5, 3))
+    drag._conditions.begin(targets, np.ones(5, bool), np.array([True, False, False, True, False]), drag._start, 1.0)
+
+    def missing(at: np.ndarray) -> np.ndarray:
+        drag._look(at, np.zeros_like(at))
+        return drag._conditions.missing.copy()
+
+    base = missing(change)
+    slopes = drag._conditions.slopes(drags._carried(pose.slope_orientations, change))
+    way, step = rng.normal(0, 1, len(change)), 1e-6
+    way[:3] = 0  # the Hips' facing counts as fixed
+    after, before = missing(change + step * way), missing(change - step * way)
+    assert len(after) == len(before) == len(base)
+    assert drag._conditions.one_sided.sum() >= 2
+    plain = np.ones(len(base), bool)
+    for number in range(3):  # the held effectors come first: three places and three turns each
+        plain[6 * number + 3 : 6 * number + 6] = False
+    np.testing.assert_allclose((slopes @ way)[plain], -(after - before)[plain] / (2 * step), rtol=1e-4, atol=1e-5)
+
+
+def test_the_slope_of_balance_is_that_of_the_centre_of_mass() -> None:
+    rng = np.random.default_rng(0)
+    drag = Drag(RIG, rng.normal(0, 0.1, (RIG.count, 3)), RIG.rest_arm[0, :3, 3])
+    change = rng.normal(0, 0.1, 3 * RIG.count + 3)
+    conditions, mass = drag._conditions, make_shape(RIG).mass
+    drag._conditions.begin(drag._start.positions, np.zeros(5, bool), np.zeros(5, bool), drag._start, 1e3)
+    pose = drag._pose(change)
+    back = conditions.shape.balance(pose.orientations, pose.heads, conditions.ground)[1]
+    conditions._pose, conditions._rows = pose, []
+    conditions.settings = DragSettings(sway=-10.0)  # it presses whatever the pose
+    conditions._balanced()
+    ((arms, ways, _, _, one_sided),) = conditions._rows
+    slopes = skew_products(arms, ways, drags._carried(pose.orientations, change))
+    way, step = rng.normal(0, 1, len(change)), 1e-6
+    moved = [mass @ drag._pose(change + sign * step * way).heads for sign in (1, -1)]
+    assert one_sided
+    np.testing.assert_allclose(slopes[0] @ way, back @ (moved[0] - moved[1]) / (2 * step), rtol=1e-5)
+
+
+def test_the_step_that_changes_carry_is_the_right_jacobian() -> None:
+    rng = np.random.default_rng(0)
+    change = np.append(rng.normal(0, 1, 3 * RIG.count), np.zeros(3))
+    carried = drags._carried(np.tile(np.eye(3), (RIG.count, 1, 1)), change)
+    vectors, step = change[:-3].reshape(-1, 3), 1e-6
+    way = rng.normal(0, 1, vectors.shape)
+    now = rotations.matrix_from_axis_angle(vectors)
+    later = rotations.matrix_from_axis_angle(vectors + step * way)
+    turned = rotations.axis_angle_from_matrix(now.swapaxes(-1, -2) @ later) / step
+    np.testing.assert_allclose(np.einsum("jab,jb->ja", carried, way), turned, atol=1e-4)
+
+
+# ---------------------------------------------------------------- shape
+
+
+def test_masses_add_up_and_sides_are_alike() -> None:
+    shape = make_shape(RIG)
+    assert shape.mass.sum() == pytest.approx(1)
+    for left, right in (("LeftThigh", "RightThigh"), ("LeftArm", "RightArm")):
+        assert shape.mass[RIG.names.index(left)] == shape.mass[RIG.names.index(right)] > 0
+    assert RIG.names[shape.chest] == "Spine2"
+    assert len(shape.hinges) == 4
+
+
+def test_the_rest_pose_stands_on_its_floor_apart_and_in_balance() -> None:
+    shape = make_shape(RIG)
+    turns = np.tile(np.eye(3), (RIG.count, 1, 1))
+    heads = RIG.rest_core[:, :3, 3] / RIG.leg_length
+    assert (shape.points(turns, heads)[:, 2] - shape.point_clearance).min() > -0.001
+    assert shape.gaps(turns, heads).gap.min() > 0
+    assert shape.balance(turns, heads, 0.0)[0] < 0
+
+
+def test_nearest_points_of_segments_are_nearer_than_any_sampled() -> None:
+    rng = np.random.default_rng(1)
+    a, b, c, d = rng.normal(0, 1, (4, 200, 3))
+    first, second = closest_points(a, b, c, d)
+    found = np.linalg.norm(first - second, axis=1)
+    t = np.linspace(0, 1, 33)[:, None, None]
+    x, y = a + t * (b - a), c + t * (d - c)
+    sampled = np.linalg.norm(x[:, None] - y[None], axis=-1).min(axis=(0, 1))
+    assert (found <= sampled + 1e-9).all()
+    assert (found >= sampled - 0.1).all()
+
+
+def test_a_hull_has_its_corners_only_and_knows_inside_from_outside() -> None:
+    corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0.5, 0.5], [0.5, 0.0]])
+    assert len(convex_hull(corners)) == 4
+    outside, way = outside_hull(np.array([2.0, 0.5]), corners)
+    assert outside == pytest.approx(1)
+    np.testing.assert_allclose(way, [-1, 0])
+    inside, way = outside_hull(np.array([0.9, 0.5]), corners)
+    assert inside == pytest.approx(-0.1)
+    np.testing.assert_allclose(way, [-1, 0])
+    assert outside_hull(np.array([0.5, 1.0]), corners[:2])[0] == pytest.approx(1)  # a line
+
+
+# ---------------------------------------------------------------- density
+
+
+def test_pose_changes_of_the_mirrored_motion_have_the_same_covariance() -> None:
+    covariance = density.change_covariance(moving(np.random.default_rng(0)), np.random.default_rng(1))
+    mirror = density.mirror_matrix(RIG)
+    np.testing.assert_allclose(mirror @ covariance @ mirror.T, covariance, atol=1e-12)
+    assert np.linalg.eigvalsh(covariance).min() > -1e-9
+
+
+def test_pose_changes_know_no_heading() -> None:
+    poses = moving(np.random.default_rng(0))
+    turn = rotations.matrix_from_axis_angle(np.array([0, 0, 1.1]))
+    rest = RIG.rest_arm[0, :3, :3]
+    hips = rotations.matrix_from_axis_angle(poses.rot[:, 0].astype(float))
+    rot = poses.rot.astype(float)
+    rot[:, 0] = rotations.axis_angle_from_matrix(rest.T @ turn @ rest @ hips)
+    other = pose_set.make(RIG, rot, poses.root_pos @ turn.T, poses.clip, poses.clip_names, clip_fps=poses.clip_fps)
+    a, b = (density.change_covariance(p, np.random.default_rng(1)) for p in (poses, other))
+    np.testing.assert_allclose(a, b, atol=2e-5)
+
+
+def test_motion_without_a_change_is_refused() -> None:
+    still = pose_set.make(RIG, np.zeros((1, RIG.count, 3)), np.zeros((1, 3)), np.zeros(1, int), ["one"])
+    with pytest.raises(ValueError, match="expected a clip longer"):
+        density.change_covariance(still, np.random.default_rng(0))
+
+
+def test_anatomy_leaves_no_joint_frozen() -> None:
+    widened = density.with_anatomy(RIG, None)
+    assert np.linalg.eigvalsh(widened).min() > np.radians(2) ** 2
+
+
+def test_the_shipped_file_holds_statistics_of_many_takes_and_acknowledges_them() -> None:
+    model = model_file.read(density.SHIPPED, density.KIND)
+    assert model.about["takes"] >= 10
+    assert "mocap.cs.cmu.edu" in model.about["acknowledgement"]
+    assert set(model.tensors) == {"change_covariance"}
+    assert density.SHIPPED.stat().st_size < 50_000
+    assert density.shipped(RIG) is not None
+
+
+def test_a_covariance_comes_back_as_it_was_saved_for_its_rig_alone(tmp_path: Path) -> None:
+    covariance = density.change_covariance(moving(np.random.default_rng(0)), np.random.default_rng(1))
+    path = tmp_path / "human.npy"
+    density.save(path, RIG, covariance, {})
+    np.testing.assert_allclose(density.load(path, RIG), covariance, atol=1e-6)
+    model = model_file.read(path, density.KIND)
+    model_file.write(path, model_file.Model(density.KIND, {**model.about, "fingerprint": "other"}, model.tensors))
+    assert density.load(path, RIG) is None
+
+
+@pytest.mark.parametrize("damage", ["shape", "asymmetric", "negative", "nan"])
+def test_a_damaged_covariance_is_refused(tmp_path: Path, damage: str) -> None:
+    covariance = density.with_anatomy(RIG, None)
+    if damage == "shape":
+        covariance = covariance[:-1]
+    elif damage == "asymmetric":
+        covariance[0, 1] += 1
+    elif damage == "negative":
+        covariance -= np.eye(len(covariance))
+    else:
+        covariance[3, 3] = np.nan
+    path = tmp_path / "human.npy"
+    density.save(path, RIG, covariance, {})
+    with pytest.raises(ValueError, match=r"human\.npy|expected finite"):
+        density.load(path, RIG)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``solve --session``: files of drags in, files of poses out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neural_network.__main__ import main
+from neural_network.core.reference_rig import EFFECTORS, FEET, reference
+from neural_network.ik import density, drag_file
+from neural_network.ik.drag import Drag
+
+RIG = reference()
+
+
+def drags(**change: Any) -> dict[str, Any]:
+    """Two drags of three rows each from the rest pose: the left hand comes down, then the head, feet held."""
+    rest = RIG.rest_arm[:, :3, 3]
+    positions = np.repeat(rest[None, list(RIG.effectors)], 6, axis=0)
+    positions[1:3, 0] += [[-0.05, -0.1, -0.1], [-0.1, -0.2, -0.2]]
+    positions[4:6, 4] += [[0, -0.02, -0.05], [0, -0.04, -0.1]]
+    weights = np.zeros((6, 5))
+    weights[:, 2:4] = 1
+    weights[:3, 0] = weights[3:, 4] = 1
+    made = {
+        "positions": positions,
+        "weights": weights,
+        "drag": np.repeat([0, 1], 3),
+        "start_rot": np.zeros((2, RIG.count, 3)),
+        "start_root_pos": np.tile(rest[0], (2, 1)),
+    }
+    return {name: value for name, value in (made | change).items() if value is not None}
+
+
+def written(folder: Path, **change: Any) -> Path:
+    path = folder / "drags.npz"
+    np.savez(path, **drags(**change))
+    return path
+
+
+def test_the_command_answers_as_the_class_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = written(tmp_path), tmp_path / "out.npz"
+    assert main(["solve", "--session", "--targets", str(path), "-o", str(out)]) == 0
+    assert "2 drags, 6 poses" in capsys.readouterr().out
+    found, given = np.load(out), drags()
+    assert found["effector_error"].max() < 1e-3
+    drag = Drag(RIG, given["start_rot"][1], given["start_root_pos"][1])
+    for row in range(3, 6):
+        rot, root, _ = drag.solve(given["positions"][row], given["weights"][row])
+        np.testing.assert_array_equal(found["rot"][row], rot)
+        np.testing.assert_array_equal(found["root_pos"][row], root)
+
+
+def test_the_same_file_gives_the_same_bytes(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    for name in ("a.npz", "b.npz"):
+        assert main(["solve", "--session", "--targets", str(path), "-o", str(tmp_path / name)]) == 0
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+def test_a_file_may_bring_its_rig_and_only_the_reference_rig_s_bones_take_the_shipped_statistics(
+    tmp_path: Path,
+) -> None:
+    rig = {"bone_names": np.array(RIG.names), "parents": RIG.parents, "rest_arm": RIG.rest_arm}
+    same, _ = drag_file.load(written(tmp_path, **rig))
+    assert same.skeleton.fingerprint == RIG.fingerprint
+    np.testing.assert_array_equal(same.skeleton.limits, RIG.limits)
+    names = np.array([f"my {name}" for name in RIG.names])
+    ends = {"effectors": np.array([f"my {n}" for n in EFFECTORS]), "feet": np.array([f"my {n}" for n in FEET])}
+    other, _ = drag_file.load(written(tmp_path, **rig | {"bone_names": names} | ends))
+    assert density.shipped(other.skeleton) is None
+    with pytest.raises(ValueError, match="no bone named LeftHand"):
+        drag_file.load(written(tmp_path, **rig | {"bone_names": names}))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"start_rot": None}, "missing start_rot"),
+        ({"positions": np.zeros((6, 4, 3))}, "positions: expected numbers of shape"),
+        ({"positions": np.full((6, 5, 3), np.nan)}, "positions: expected finite numbers"),
+        ({"weights": np.full((6, 5), 2.0)}, "weights: expected finite numbers up to 1"),
+        ({"drag": np.array([0, 1, 0, 1, 1, 1])}, "stand together"),
+        ({"drag": np.array([0, 0, 0, 2, 2, 2])}, "drag: expected numbers from 0 to 1"),
+        ({"drag": np.zeros(6)}, "drag: expected integers"),
+        ({"start_rot": np.zeros((0, 23, 3))}, "start_rot: expected"),
+        ({"start_root_pos": np.zeros((3, 3))}, "start_root_pos: expected numbers of shape"),
+        ({"ground": np.zeros(3)}, "ground: expected"),
+        ({"bone_names": np.array(RIG.names)}, "a rig needs bone_names, parents, rest_arm"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any], words: str
+) -> None:
+    path = written(tmp_path, **change)
+    assert main(["solve", "--session", "--targets", str(path), "-o", str(tmp_path / "out.npz")]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out.npz").exists()
+
+
+@pytest.mark.parametrize("flag", [["--steps", "2"], ["--limits"], ["--free-root"]])
+def test_what_has_no_meaning_for_drags_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: list[str]
+) -> None:
+    path = written(tmp_path)
+    assert main(["solve", "--session", *flag, "--targets", str(path), "-o", str(tmp_path / "out.npz")]) == 2
+    assert "not with --session" in capsys.readouterr().err
+
+
+def test_statistics_of_another_rig_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, weights = written(tmp_path), Path("training_data/weights/best.npy").resolve()
+    assert (
+        main(["solve", "--session", "--weights", str(weights), "--targets", str(path), "-o", str(tmp_path / "o.npz")])
+        == 2
+    )
+    assert "expected weights of kind 'human'" in capsys.readouterr().err
