@@ -256,14 +256,20 @@ def curves(history: Sequence[tuple[float, float]], unit: str, what: str, remark:
     )
 
 
+_PLAIN_TEXT = {"text.parse_math": False, "text.usetex": False, "axes.formatter.use_mathtext": False}
+"""Settings of matplotlib under which a name with $ is no formula, whatever the user's own settings."""
+
+
 def figure(rows: int, columns: int, wide: float, high: float) -> tuple[Any, Any]:
     """An empty drawing of ``wide`` x ``high`` inches in the page's ink, without any global state, and its axes (rows, columns)."""
+    import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    drawing = Figure(figsize=(wide, high), layout="constrained", facecolor="none")
-    FigureCanvasSVG(drawing)
-    axes = drawing.subplots(rows, columns, squeeze=False)
+    with matplotlib.rc_context(_PLAIN_TEXT):
+        drawing = Figure(figsize=(wide, high), layout="constrained", facecolor="none")
+        FigureCanvasSVG(drawing)
+        axes = drawing.subplots(rows, columns, squeeze=False)
     for ax in axes.ravel():
         ax.set_facecolor("none")
         ax.tick_params(which="both", colors=INK, labelsize=9)
@@ -294,10 +300,11 @@ def picture(drawing: Any, alternative: str, caption: str, name: str) -> str:
     from matplotlib.text import Text
 
     buffer = io.StringIO()
-    look = {"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif", "text.parse_math": False}
-    with matplotlib.rc_context(look):
-        for label in drawing.findobj(Text):  # a name with $ is no formula
+    look = {"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif"}
+    with matplotlib.rc_context({**look, **_PLAIN_TEXT}):
+        for label in drawing.findobj(Text):
             label.set_parse_math(False)
+            label.set_usetex(False)
         drawing.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]

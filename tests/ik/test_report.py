@@ -189,6 +189,33 @@ def test_names_from_files_are_text_and_nothing_else(poses: PoseSet) -> None:
         assert name in page.text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("names", "setting"),
+    [
+        (("$\\frac{$", "cost $5_ to $6^", "$$"), ""),
+        (("$", "$ $ $", r"\$a_b$"), "text.usetex"),
+        (("$x^{$y_", r"$\undefined$", "$\N{SNOWMAN}_1^$"), "axes.formatter.use_mathtext"),
+    ],
+)
+def test_names_with_dollar_signs_are_no_formulas_whatever_the_settings_of_matplotlib(
+    poses: PoseSet, names: tuple[str, str, str], setting: str
+) -> None:
+    import matplotlib
+
+    odd = replace(poses, clip_names=names)
+    net, samples, card = made(odd)
+    with matplotlib.rc_context({setting: True} if setting else {}):
+        source = report.html(net, odd, samples, card, HISTORY)
+    page = Page(source)
+    assert not page.faults
+    assert len(list(page.all("svg"))) == 4
+    pictures = Page("".join(re.findall("<svg.*?</svg>", source, re.DOTALL))).text
+    for name in names:
+        assert name in pictures
+    assert "mathdefault" not in pictures
+
+
 @pytest.mark.parametrize(("rig", "layout"), [("creature", "reference"), ("reference", "masked"), ("reference", "free")])
 def test_other_rigs_and_layouts_are_drawn_too(rig: str, layout: str) -> None:
     poses = make_poses(make_rig(rig), clips=3, frames=40)

@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
+import html
 import importlib
+import io
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,6 +136,50 @@ def test_a_missing_matplotlib_is_told_with_the_command_that_helps(monkeypatch: p
 
 
 # ---------------------------------------------------------------- pictures
+
+
+class Label:
+    """A label as matplotlib keeps one: mathtext, and TeX, are settings of each."""
+
+    def __init__(self, words: str, settings: dict[str, Any]) -> None:
+        self.words, self.math, self.tex = words, settings["text.parse_math"], settings["text.usetex"]
+
+    def set_parse_math(self, on: bool) -> None:
+        self.math = on
+
+    def set_usetex(self, on: bool) -> None:
+        self.tex = on
+
+
+@pytest.mark.parametrize("name", ["$\\frac{$", "cost $5_ to $6^", "$$", "$"])
+def test_every_label_is_drawn_as_plain_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: dict[str, Any] = {"text.parse_math": True, "text.usetex": True}
+
+    @contextmanager
+    def context(more: dict[str, Any]) -> Iterator[None]:
+        before = dict(settings)
+        settings.update(more)
+        yield
+        settings.update(before)
+
+    class Drawing:
+        labels = (Label(name, settings), Label("after", settings))
+
+        def findobj(self, kind: object) -> list[Label]:
+            assert kind is Label
+            return list(self.labels)
+
+        def savefig(self, buffer: io.StringIO, **_: object) -> None:
+            made_meanwhile = Label(name, settings)  # such as the labels of ticks
+            for label in (*self.labels, made_meanwhile):
+                if label.math or label.tex:
+                    raise ValueError(f"Expected end of text, found '$' in {label.words}")
+            buffer.write(f"<?xml?><svg width='9pt' viewBox='0 0 9 9'><text>{html.escape(name)}</text></svg>")
+
+    monkeypatch.setitem(sys.modules, "matplotlib", SimpleNamespace(rc_context=context))
+    monkeypatch.setitem(sys.modules, "matplotlib.text", SimpleNamespace(Text=Label))
+    assert name in Reader(page.picture(Drawing(), "a", "c", "n")).text
+    assert settings["text.parse_math"]  # the user's own setting is back
 
 
 def test_every_picture_is_described_and_keeps_its_ids_apart() -> None:
