@@ -25,6 +25,8 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
+from .messages import short
+
 LARGEST = 8 << 30
 """[bytes] of a file of arrays, and of the arrays in it."""
 LARGEST_TEXT = 1 << 30
@@ -160,10 +162,10 @@ class Archive:
         """One array. Raises ValueError or an error of zipfile or zlib where it is damaged or larger than allowed."""
         member = self._members[name]
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{name[:60]}: expected a stored or deflated member")
+            raise ValueError(f"{short(name)}: expected a stored or deflated member")
         if member.file_size > self._left:
             raise _Refused(
-                f"{name[:60]}: expands to {megabytes(member.file_size)} from a file of {megabytes(self._size)}, too much; "
+                f"{short(name)}: expands to {megabytes(member.file_size)} from a file of {megabytes(self._size)}, too much; "
                 "if it is sound, save it uncompressed (numpy.savez)"
             )
         self._left -= member.file_size
@@ -173,7 +175,7 @@ class Archive:
             except _Refused:
                 raise
             except ValueError as error:
-                raise ValueError(f"{name[:60]}: {error}") from None
+                raise ValueError(f"{short(name)}: {error}") from None
 
     def read_all(self, wanted: Collection[str] | None = None) -> dict[str, np.ndarray]:
         """The arrays ``wanted``, as far as they are there; None: all."""

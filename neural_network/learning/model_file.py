@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..core.files import read_record, whole_file, write_whole
+from ..core.messages import short
 
 FORMAT = "neural_ik model"
 VERSION = 2
@@ -134,7 +135,9 @@ def require_learned(tensors: Mapping[str, np.ndarray]) -> None:
     """ValueError for NaN, infinity or a number too large to have been learned in any of ``tensors``."""
     for name, array in tensors.items():
         if not (np.abs(array) <= LARGEST).all():
-            raise ValueError(f"expected finite numbers below {LARGEST:g}, got NaN, infinity or a huge number in {name}")
+            raise ValueError(
+                f"expected finite numbers below {LARGEST:g}, got NaN, infinity or a huge number in {short(name)}"
+            )
 
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:
@@ -163,7 +166,7 @@ def _model_of(text: bytes, tensors: dict[str, np.ndarray]) -> Model:
         raise ValueError(f"expected a JSON object, got {type(about).__name__}")
     for name, array in tensors.items():
         if array.dtype.kind not in "fiub":
-            raise ValueError(f"{name[:60]}: expected an array of numbers, got {str(array.dtype)[:60]}")
+            raise ValueError(f"{short(name)}: expected an array of numbers, got {str(array.dtype)[:60]}")
     form, version = about.get("format"), about.get("version")
     if (form, version) == (OLDER_FORMAT, 1):
         kind = "ik"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -116,3 +117,15 @@ def test_what_is_not_a_number_is_neither_written_nor_taken(tmp_path: Path) -> No
         with pytest.raises(ValueError, match="a huge number in w"):
             model_file.require_learned({"w": np.array([1.0, bad])})
     model_file.require_learned({"w": np.array([1.0])})
+
+
+@pytest.mark.parametrize("odd", [np.array([b"abc"]), np.array([np.nan]), None])
+def test_a_tensor_whose_name_has_a_line_feed_is_refused_in_one_line(odd: np.ndarray | None, tmp_path: Path) -> None:
+    about = np.frombuffer(model_file._text(model()), np.uint8)
+    np.savez(tmp_path / "a.npz", **{"about": about} | ({} if odd is None else {"cen\ntres": odd}))
+    if odd is None:
+        with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive:
+            archive.writestr("cen\ntres.npy", b"\x93NUMPY\x01\x00\x02\x00{}")
+    with pytest.raises(ValueError, match=r"cen\?tres") as refused:
+        model_file.require_learned(model_file.read(tmp_path / "a.npz", "gait").tensors)
+    assert "\n" not in str(refused.value)
