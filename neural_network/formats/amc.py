@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from .text import Notes, decode, normalized_bytes, parse_number
 
 FALLBACK_FPS = 120.0  # [1/s] AMC files rarely name their rate; most come from the CMU database, which is at 120
 _AT_ONCE = 256  # frames turned into rotations at once
+_LINES_AT_ONCE = 1 << 13  # [bytes] of text divided into lines at once
+_MAX_NAMES = 512  # first words of lines that are remembered: most lines begin with one of the skeleton's bones
 _MAX_WORDS = 24  # of a bone's line that are read
 
 
@@ -159,7 +162,7 @@ def _clip_joints(
 def _survey(data: bytes, skeleton: AsfSkeleton, notes: Notes) -> _Survey:
     """Count the frames of a motion, and note what does not fit the skeleton."""
     lower = {name.lower(): name for name in skeleton.names}
-    known = dict(zip(skeleton.names, skeleton.dof, strict=True))
+    bone_of = _finder(skeleton.names)
     degrees, rate = skeleton.degrees, None
     previous, jumps, frames = None, 0, 0
     named: set[str] = set()
@@ -183,7 +186,7 @@ def _survey(data: bytes, skeleton: AsfSkeleton, notes: Notes) -> _Survey:
             if len(words) > 1 and head.lower() in lower:
                 raise ValueError(f"{notes.source}, line {number}: expected a frame number before the bone {head!r}")
         else:
-            name, _ = _bone(head, words, known, lower)
+            name, _ = bone_of(head)
             if name:
                 named.add(name)
             elif head not in unknown:
@@ -222,33 +225,49 @@ def _motion_lines(data: bytes) -> Iterator[tuple[int, str, list[bytes], int | No
 
 
 def _plain_lines(data: bytes) -> Iterator[tuple[int, str, list[bytes]]]:
-    for number, found in enumerate(re.finditer(rb"[^\n]*\n|[^\n]+", data), 1):
-        line = found.group()
-        words = (line.split(b"#", 1)[0] if b"#" in line else line).split(None, _MAX_WORDS)[: _MAX_WORDS + 1]
-        if words:
-            head = words[0][:1000]
-            yield number, head.decode("latin-1") if head.isascii() else decode(head), words
+    number = begin = 0
+    decoded = lru_cache(_MAX_NAMES)(lambda head: head.decode("latin-1") if head.isascii() else decode(head))
+    while begin < len(data):
+        end = data.find(b"\n", begin + _LINES_AT_ONCE) + 1 or len(data)
+        for line in data[begin:end].removesuffix(b"\n").split(b"\n"):
+            number += 1
+            words = (line.split(b"#", 1)[0] if b"#" in line else line).split(None, _MAX_WORDS)
+            if words:
+                yield number, decoded(words[0][:1000]), words
+        begin = end
 
 
 def _frame_number(head: str, words: list[bytes]) -> int | None:
-    if len(words) == 1 and ((head.isdecimal() and head.isascii()) or re.fullmatch(r"-?[0-9]+(?:\.0*)?", head)):
+    if (
+        len(words) == 1
+        and head[0] in "-0123456789"
+        and ((head.isdecimal() and head.isascii()) or re.fullmatch(r"-?[0-9]+(?:\.0*)?", head))
+    ):
         return int(float(head)) if len(head) < 15 else -1
     if len(words) == 2 and head.lower() in ("frame", "frame:", ":frame", "frame#") and words[1].isdigit():
         return int(words[1][:15])
     return None
 
 
-def _bone(
-    head: str, words: list[bytes], known: Mapping[str, object], lower: Mapping[str, str]
-) -> tuple[str, list[bytes]]:
-    """The bone of a line and its values. The name may be in any case, have a colon, or touch the first number."""
-    name = head if head in known else lower.get(head.lower().rstrip(":"), "")
-    if name:
-        return name, words[1:]
-    joined = re.match(r"(.*[^-+.\d])([-+]?\.?\d.*)", head)
-    if joined and (name := lower.get(joined.group(1).lower(), "")):
-        return name, [joined.group(2).encode(), *words[1:]]
-    return "", words[1:]
+def _finder(names: Sequence[str]) -> Callable[[str], tuple[str, list[bytes]]]:
+    """A function that gives the bone of a line's first word, "" if there is none, and the value that is part of that word.
+
+    The name may be in any case, have a colon, or touch the first number.
+    """
+    known = frozenset(names)
+    lower = {name.lower(): name for name in names}
+
+    @lru_cache(_MAX_NAMES)
+    def find(head: str) -> tuple[str, list[bytes]]:
+        name = head if head in known else lower.get(head.lower().rstrip(":"), "")
+        if name:
+            return name, []
+        joined = re.match(r"(.*[^-+.\d])([-+]?\.?\d.*)", head)
+        if joined and (name := lower.get(joined.group(1).lower(), "")):
+            return name, [joined.group(2).encode()]
+        return "", []
+
+    return find
 
 
 def _blocks(
@@ -262,7 +281,7 @@ def _blocks(
     for name, dof in zip(skeleton.names, skeleton.dof, strict=True):
         starts[name] = (width, len(dof))
         width += len(dof)
-    lower = {name.lower(): name for name in skeleton.names}
+    bone_of = _finder(skeleton.names)
     dofs = dict(zip(skeleton.names, skeleton.dof, strict=True))
     blank = array("d", [np.nan]) * width
     row, values = blank[:], array("d")
@@ -282,9 +301,10 @@ def _blocks(
             continue
         if head.startswith(":") or not begun:
             continue
-        name, given = _bone(head, words, starts, lower)
+        name, joined = bone_of(head)
         if not name:
             continue
+        given = [*joined, *words[1:]]
         start, length = starts[name]
         found = _split(given, length)
         if len(found) == 3 > length > 0 and (indices := _rotation_indices(dofs[name])):

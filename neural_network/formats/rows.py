@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..core.messages import short
-from .text import CHUNK, Notes, chunk_end, count_words, parse_number, read_numbers
+from .text import CHUNK, MAX_PLACES, Notes, chunk_end, count_words, parse_number, parse_words, read_numbers
 
 _SLOW_CHUNK = 1 << 13  # [bytes] of text cleaned or read word by word at once: each word is then an object
 _COUNT_CHUNK = 1 << 14  # [bytes] of text whose lines are counted at once: they may all be empty
@@ -131,26 +131,45 @@ def _word_by_word(
 
     ``starts_line`` says whether the text begins at the start of a line.
     """
-    values, feeds = array("d"), array("q")
-    for number, found in enumerate(re.finditer(rb"[^\n]*\n|[^\n]+", text), first_line):
-        begin, unreadable = len(values), []
-        for column, word in enumerate(re.finditer(rb"\S+", found.group())):
-            value = parse_number(word.group())
-            if value is None:
-                unreadable.append((column, word.group()[:40]))
-            values.append(np.nan if value is None else value)
-        whole = (starts_line or found.start() > 0) and found.group().endswith(b"\n")
-        skipped = whole and bool(unreadable) and len(unreadable) == len(values) - begin
-        if skipped:
-            del values[begin:]
-        if unreadable and notes is not None:
-            column, odd = unreadable[0]
-            shown = short((found.group().strip()[:60] if skipped else odd).decode("latin-1"), 40)
-            place = f"line {number}" if skipped else f"line {number}, joint {joint_of(column)}"
-            notes.add(f"{shown!r} is not a {'row of numbers; it was skipped' if skipped else 'number'}", place)
-        if found.group().endswith(b"\n"):
-            feeds.append(len(values))
-    return np.array(values, dtype=np.float64), np.array(feeds, dtype=np.int64)
+    words = text.split()
+    values, readable = parse_words(words)
+    begins = np.concatenate([[0], count_words(text)[1]])  # first word of each line; the last line has no line feed
+    lengths = np.diff(begins, append=len(words))
+    before = np.concatenate([[0], np.cumsum(~readable)])[np.append(begins, len(words))]
+    unreadable = np.diff(before)
+    skipped = (unreadable == lengths) & (lengths > 0)
+    skipped[0] &= starts_line
+    skipped[-1] = False
+    if notes is not None and len(words):
+        lines = np.flatnonzero(unreadable)
+        columns = np.flatnonzero(~readable)[before[lines]] - begins[lines]  # of the first unreadable word
+        _note_words(text, lines, columns, skipped[lines], first_line, notes, joint_of)
+    return values[np.repeat(~skipped, lengths)], np.cumsum(np.where(skipped, 0, lengths)[:-1])
+
+
+def _note_words(
+    text: bytes,
+    lines: np.ndarray,
+    columns: np.ndarray,
+    skipped: np.ndarray,
+    first_line: int,
+    notes: Notes,
+    joint_of: Callable[[int], str],
+) -> None:
+    """Note for each of some ``lines`` (L) of a text its unreadable word, or the whole line if it was ``skipped``; equal ones at once."""
+    alike: dict[str, tuple[list[str], list[int]]] = {}
+    rows = text.split(b"\n")
+    for line, column, whole in zip(lines.tolist(), columns.tolist(), skipped.tolist(), strict=True):
+        odd = rows[line].strip()[:60] if whole else rows[line].split(None, column + 1)[column][:40]
+        what = (
+            f"{short(odd.decode('latin-1'), 40)!r} is not a {'row of numbers; it was skipped' if whole else 'number'}"
+        )
+        places, count = alike.setdefault(what, ([], [0]))
+        count[0] += 1
+        if len(places) < MAX_PLACES:
+            places.append(f"line {first_line + line}" + ("" if whole else f", joint {joint_of(column)}"))
+    for what, (places, (times,)) in alike.items():
+        notes.add(what, *places, times=times)
 
 
 def text_with_cleanup(data: bytes, begin: int, width: int, source: str, notes: Notes) -> NumberText:

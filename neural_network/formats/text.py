@@ -13,14 +13,16 @@ from ..core.messages import short
 
 CHUNK = 1 << 16  # [bytes] of text processed at once
 _WORDS = 1 << 13  # words turned into numbers at once
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?"
+_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eEdD][-+]?\d+)?"
+_NUMBER_OR_NAN = re.compile(rf"{_NUMBER}|[-+]?(?i:nan|inf|infinity)".encode())
 _LONGEST = 24  # characters of a number that the fast parser reads
 _POWERS = 10.0 ** np.arange(_LONGEST)
 _BLANKS = re.compile(rb"[\t-\r ]")
 _SPACE = np.zeros(256, bool)
 _SPACE[[9, 10, 11, 12, 13, 32]] = True
 
-_MAX_PLACES = 4  # places listed for one warning
+MAX_PLACES = 4
+"""Places listed for one warning."""
 _MAX_ALIKE = 12  # warnings that differ only in names and numbers
 _NAMES_AND_NUMBERS = re.compile(r"'[^']*'|\"[^\"]*\"|[-+\d.e]*\d")
 
@@ -51,19 +53,23 @@ class Notes:
         self._found: dict[str, tuple[list[str], list[int]]] = {}
         self._kinds: dict[str, int] = {}
 
-    def add(self, what: str, place: str = "") -> None:
-        """Add a warning; ``place`` says where in the file: "line 5, joint Hips"."""
+    def add(self, what: str, *places: str, times: int = 1) -> None:
+        """Add a warning that holds ``times`` times; ``places`` are the first of them in the file: "line 5, joint Hips".
+
+        No more than ``MAX_PLACES`` of them are kept.
+        """
         what = short(what, 400)
         if what not in self._found:
             kind = _NAMES_AND_NUMBERS.sub("", what)
-            self._kinds[kind] = self._kinds.get(kind, 0) + 1
-            if self._kinds[kind] > _MAX_ALIKE:
+            before = self._kinds.get(kind, 0)
+            if before >= _MAX_ALIKE:
+                self._kinds[kind] = before + times
                 return
+            self._kinds[kind] = before + 1
             self._found[what] = ([], [0])
-        places, count = self._found[what]
-        count[0] += 1
-        if place and len(places) < _MAX_PLACES:
-            places.append(short(place, 150))
+        kept, count = self._found[what]
+        count[0] += times
+        kept += [short(place, 150) for place in places[: MAX_PLACES - len(kept)]]
 
     def copy(self) -> Notes:
         """An independent copy, for an attempt that may be discarded."""
@@ -170,6 +176,16 @@ def parse_number(word: str | bytes) -> float | None:
     if re.fullmatch(_NUMBER, text):
         return float(re.sub(r"[dD]", "e", text))
     return None
+
+
+def parse_words(words: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    """Words (N) as ``parse_number`` reads them, NaN for one that is not a number, and the mask (N) of those that are."""
+    place = {word: at for at, word in enumerate(dict.fromkeys(words))}  # damaged files repeat their words
+    numbers = [bool(_NUMBER_OR_NAN.fullmatch(word)) for word in place]
+    plain = b" ".join([word if number else b"nan" for word, number in zip(place, numbers, strict=True)])
+    plain = plain.replace(b"D", b"e").replace(b"d", b"e")  # Fortran's exponents
+    which = np.fromiter(map(place.__getitem__, words), np.intp, len(words))
+    return np.array(list(map(float, plain.split())))[which], np.array(numbers, bool)[which]
 
 
 def chunk_end(data: bytes, begin: int, stop: int, size: int = CHUNK) -> int:

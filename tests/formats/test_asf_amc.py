@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import mocap_clip, slow_except
+from conftest import counted_calls, mocap_clip, slow_except
 
 from neural_network.formats import asf_amc
 from neural_network.motion.clip import Clip, body_height, global_pose
@@ -351,6 +351,17 @@ def test_what_cannot_be_read_is_refused_with_a_message(name: str) -> None:
     with pytest.raises(ValueError, match=r"(skeleton\.asf|motion\.amc)") as error:
         asf_amc.parse(asf, amc)
     assert expected in str(error.value)
+
+
+def test_lines_that_fit_no_bone_cost_few_calls_each() -> None:
+    amc = RADIANS.replace(b"\r", b"").replace(b"\n2\n", b"\n" + b"a\n" * 20_000 + b"2\n")
+    found: list[Clip] = []
+    calls = counted_calls(lambda: found.append(asf_amc.parse(ASF, amc)))
+    assert calls < 10 * 2 * 20_000  # the text is read twice
+    (clip,) = found
+    assert clip.frames == asf_amc.parse(ASF, RADIANS).frames
+    assert np.array_equal(clip.rotations, asf_amc.parse(ASF, RADIANS).rotations)
+    assert any("no bone 'a'" in warning for warning in clip.warnings)
 
 
 @pytest.mark.parametrize(

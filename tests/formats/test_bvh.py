@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import EXACT, mocap_clip, slow_except
+from conftest import EXACT, counted_calls, mocap_clip, slow_except
 
 from neural_network.formats import bvh
-from neural_network.formats.text import count_words, read_numbers
+from neural_network.formats.text import count_words, parse_number, parse_words, read_numbers
 from neural_network.motion.clip import Clip, body_height, body_joints, global_pose, guess_unit, rest_positions
 
 ODD = Path(__file__).resolve().parents[1] / "odd"
@@ -615,6 +615,71 @@ def test_numbers_are_read_exactly_as_python_reads_them(rng: np.random.Generator)
 @pytest.mark.parametrize("text", ["1.2.3 4", "1-2", "--1", "- 1", "1e", "0x10", "1,5", "abc", "1_000", ". 1", "1..2"])
 def test_a_word_that_is_not_a_number_is_never_read_as_one(text: str) -> None:
     assert read_numbers(text.encode() + b" 1.5\n") is None
+
+
+def test_words_are_read_together_as_they_are_one_by_one(rng: np.random.Generator) -> None:
+    numbers = [
+        "0",
+        "-0.0",
+        "+.5",
+        "7.",
+        "1e5",
+        "1.5D+02",
+        "-2d-3",
+        "nan",
+        "-NaN",
+        "inf",
+        "+Infinity",
+        "1e999",
+        "1" * 400,
+    ]
+    others = [
+        "x",
+        "-",
+        ".",
+        "1..2",
+        "1-2",
+        "1e",
+        "e5",
+        "1_000",
+        "0x10",
+        "1,5",
+        "\xb2",
+        "nan(ind)",
+        "infinit",
+        "1\x00",
+        "1d5d",
+    ]
+    every = numbers * 3 + others * 2
+    words = [every[at].encode("latin-1") for at in rng.permutation(len(every))]
+    values, readable = parse_words(words)
+    expected = [parse_number(word) for word in words]
+    assert (
+        list(readable)
+        == [value is not None for value in expected]
+        == [word.decode("latin-1") in numbers for word in words]
+    )
+    assert np.array_equal(values, np.array(expected, float), equal_nan=True)
+    assert [len(part) for part in parse_words([])] == [0, 0]
+
+
+def test_a_damaged_file_is_reported_line_by_line_and_costs_less_than_a_call_for_each_word() -> None:
+    rows = "".join(f"{'tall ' * 3}{'1 ' * 45}\n{'a b ' * 30}\n" for _ in range(500))
+    text = (HEAD + HEADING + rows).encode()
+    begin = (HEAD + HEADING).count("\n") + 1
+    found: list[Clip] = []
+    calls = counted_calls(lambda: found.append(bvh.parse(text, "odd")))
+    assert calls < len(text.split()) / 2
+    (clip,) = found
+    assert clip.frames == 500
+    listed = [f"line {begin + n}" for n in (0, 2, 4, 6)]
+    assert (
+        f"odd, {'; '.join(f'{line}, joint Hips' for line in listed)}: 'tall' is not a number (500 times)"
+        in clip.warnings
+    )
+    skipped = [f"line {begin + n}" for n in (1, 3, 5, 7)]
+    shown = repr(("a b " * 30)[:40] + "...")
+    assert f"odd, {'; '.join(skipped)}: {shown} is not a row of numbers; it was skipped (500 times)" in clip.warnings
 
 
 # ---------------------------------------------------------------- writing
