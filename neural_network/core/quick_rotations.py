@@ -79,6 +79,15 @@ def quaternion_from_matrix(matrix: np.ndarray) -> np.ndarray:
     return out
 
 
+def axis_angle_from_matrix(matrix: np.ndarray) -> np.ndarray:
+    """Matrices (N, 3, 3) to the shortest axis-angle (N, 3) [rad]."""
+    quaternion = quaternion_from_matrix(matrix)
+    vector = quaternion[:, 1:]
+    lean = np.sqrt(np.einsum("nc,nc->n", vector, vector) + 1e-30)
+    out: np.ndarray = vector * (2 * np.arctan2(lean, quaternion[:, 0]) / lean)[:, None]
+    return out
+
+
 def quaternion_multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Hamilton product of (..., 4) and (..., 4): the rotation ``b`` first, then ``a``."""
     pairs = a[..., :, None] * b[..., None, :]

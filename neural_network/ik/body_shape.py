@@ -7,6 +7,7 @@ reference rig in metres, divided by its leg length. Parts are capsules: a segmen
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -251,20 +252,23 @@ def closest_points(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -
 def outside_hull(point: np.ndarray, corners: np.ndarray) -> tuple[float, np.ndarray]:
     """How far ``point`` (2) is outside the convex hull of ``corners`` (K, 2), negative inside, and the way back (2), a unit vector.
 
-    Inside, the way leads inwards from the nearest edge. Without corners: 0 and no way.
+    Inside, the way leads inwards from the nearest edge. Without corners: 0 and no way. In plain arithmetic: there are few.
     """
-    hull = convex_hull(corners)
-    if not len(hull):
+    hull = convex_hull(corners).tolist()
+    if not hull:
         return 0.0, np.zeros(2)
-    edge = np.roll(hull, -1, axis=0) - hull
-    away = point - hull
-    share = np.clip(np.einsum("kc,kc->k", away, edge) / np.maximum(np.einsum("kc,kc->k", edge, edge), 1e-12), 0, 1)
-    nearest = hull + share[:, None] * edge
-    distance = np.sqrt(np.einsum("kc,kc->k", point - nearest, point - nearest))
-    k = int(distance.argmin())
-    way = (nearest[k] - point) / max(float(distance[k]), 1e-9)
-    inside = len(hull) > 2 and bool((edge[:, 0] * away[:, 1] - edge[:, 1] * away[:, 0] >= 0).all())
-    return (-float(distance[k]), -way) if inside else (float(distance[k]), way)
+    x, y = float(point[0]), float(point[1])
+    nearest, way, inside = math.inf, (0.0, 0.0), len(hull) > 2
+    for (ax, ay), (bx, by) in zip(hull, hull[1:] + hull[:1], strict=True):
+        ex, ey, px, py = bx - ax, by - ay, x - ax, y - ay
+        share = min(max((px * ex + py * ey) / max(ex * ex + ey * ey, 1e-12), 0.0), 1.0)
+        to = share * ex - px, share * ey - py
+        distance = math.hypot(*to)
+        if distance < nearest:
+            nearest, way = distance, to
+        inside = inside and ex * py - ey * px >= 0
+    sign = -1.0 if inside else 1.0
+    return sign * nearest, np.array(way) * (sign / max(nearest, 1e-9))
 
 
 def convex_hull(corners: np.ndarray) -> np.ndarray:

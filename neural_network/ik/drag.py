@@ -17,12 +17,15 @@ Unless said otherwise: leg lengths, radians, core axes.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from ..core import quick_rotations as quick
 from ..core import rotations
 from ..core.skeleton import Skeleton
 from . import density
-from .body_shape import make_shape
+from .body_shape import BodyShape, make_shape
 from .context import headings
 from .drag_conditions import Conditions, DragSettings, Pose, Targets, make_conditions, skew_products
 from .refinement import clamp
@@ -71,6 +74,7 @@ class Drag:
         self.skeleton, self.settings = skeleton, settings or DragSettings()
         self._plan = make_plan(skeleton, True)
         self._shape = make_shape(skeleton)
+        self._hinges = _hinges(self._shape)
         self._begin = rotations.matrix_from_axis_angle(skeleton.to_core(rot))
         self._begin_root = root @ skeleton.axes.T / skeleton.leg_length
         self._metric = _in_core_axes(density.with_anatomy(skeleton, covariance), self._begin[0])
@@ -179,41 +183,79 @@ class Drag:
         return pose, cost + 0.5 * (1 + self.settings.smooth) * float(off @ self._precision @ off)
 
     def _pose(self, change: np.ndarray) -> Pose:
-        turns = self._begin @ rotations.matrix_from_axis_angle(change[:-3].reshape(-1, 3))
+        turns = np.matmul(self._begin, quick.matrix_from_axis_angle(change[:-3].reshape(-1, 3)))
         root = self._begin_root + change[-3:]
         inverse, heads = forward_one(self._plan, turns)
-        bent_inverse, bent_heads = forward_one(self._plan, self._bent(turns))
-        return Pose(
-            turns, inverse.transpose(0, 2, 1), heads.T + root, bent_inverse.transpose(0, 2, 1), bent_heads.T + root
-        )
+        orientations, heads = inverse.transpose(0, 2, 1), heads.T + root
+        bent = self._bent(turns)
+        if bent is None:
+            return Pose(turns, orientations, heads, orientations, heads)
+        bent_inverse, bent_heads = forward_one(self._plan, bent)
+        return Pose(turns, orientations, heads, bent_inverse.transpose(0, 2, 1), bent_heads.T + root)
 
-    def _bent(self, turns: np.ndarray) -> np.ndarray:
-        """``turns`` (J, 3, 3) with every knee and elbow flexed by at least :data:`FLEXED`; the foot keeps its direction."""
+    def _bent(self, turns: np.ndarray) -> np.ndarray | None:
+        """``turns`` (J, 3, 3) with every knee and elbow flexed by at least :data:`FLEXED`, None where all are.
+
+        The foot keeps its direction.
+        """
+        hinges = self._hinges
+        if not len(hinges.lower):
+            return None
+        now = np.matmul(turns[hinges.lower], hinges.along[:, :, None])[:, :, 0]
+        flexed = np.arctan2(np.einsum("hc,hc->h", now, hinges.across), np.einsum("hc,hc->h", now, hinges.along))
+        lacking = np.flatnonzero(flexed < FLEXED)
+        if not len(lacking):
+            return None
         out = turns.copy()
-        for hinge in self._shape.hinges:
-            along, now = hinge.along, turns[hinge.lower] @ hinge.along
-            flexed = np.arctan2(np.dot(np.cross(along, now), hinge.axis), np.dot(along, now))
-            if flexed < FLEXED:
-                more, back = rotations.matrix_from_axis_angle(
-                    np.array([1.0, -0.5])[:, None] * hinge.axis * (FLEXED - flexed)
-                )
-                out[hinge.lower] = turns[hinge.lower] @ more
-                out[hinge.upper] = out[hinge.upper] @ back
-                if hinge.is_leg:
-                    out[hinge.end] = back @ out[hinge.end]
+        more = (FLEXED - flexed[lacking])[:, None] * hinges.axis[lacking]
+        fold = quick.matrix_from_axis_angle(np.concatenate([more, -0.5 * more]))
+        for k, ahead, back in zip(lacking.tolist(), fold[: len(lacking)], fold[len(lacking) :], strict=True):
+            lower, upper, end = hinges.lower[k], hinges.upper[k], hinges.end[k]
+            out[lower] = turns[lower] @ ahead
+            out[upper] = out[upper] @ back
+            if hinges.is_leg[k]:
+                out[end] = back @ out[end]
         return out
 
     def _over_limits(self, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rotation vectors (J, 3) that bring each bone back inside its joint limits, and their lengths (J)."""
         out = np.zeros((len(turns), 3))
-        if self.settings.limits is not None and self.skeleton.limits is not None:
-            rot = rotations.axis_angle_from_matrix(turns)
-            inside = clamp(self.skeleton, np.ascontiguousarray(rot.T[:, :, None]))[:, :, 0].T
-            outside = np.flatnonzero(np.abs(inside - rot).max(axis=1) > 1e-7)
-            if len(outside):
-                back = rotations.matrix_from_axis_angle(inside[outside]) @ turns[outside].swapaxes(-1, -2)
-                out[outside] = rotations.axis_angle_from_matrix(back)
+        if self.settings.limits is None or self.skeleton.limits is None:
+            return out, np.zeros(len(turns))
+        rot = quick.axis_angle_from_matrix(turns)
+        inside = clamp(self.skeleton, np.ascontiguousarray(rot.T[:, :, None]))[:, :, 0].T
+        outside = np.flatnonzero(np.abs(inside - rot).max(axis=1) > 1e-7)
+        if len(outside):
+            back = np.matmul(quick.matrix_from_axis_angle(inside[outside]), turns[outside].swapaxes(-1, -2))
+            out[outside] = quick.axis_angle_from_matrix(back)
         return out, np.sqrt(np.einsum("jc,jc->j", out, out))
+
+
+class _Hinges(NamedTuple):
+    """Knees and elbows (H); see :class:`.body_shape.Hinge`."""
+
+    upper: list[int]
+    lower: list[int]
+    end: list[int]
+    is_leg: list[bool]
+    axis: np.ndarray  # (H, 3)
+    along: np.ndarray  # (H, 3)
+    across: np.ndarray  # (H, 3) where the lower bone goes as the joint flexes
+
+
+def _hinges(shape: BodyShape) -> _Hinges:
+    found = shape.hinges
+    axis = np.array([hinge.axis for hinge in found]).reshape(-1, 3)
+    along = np.array([hinge.along for hinge in found]).reshape(-1, 3)
+    return _Hinges(
+        [hinge.upper for hinge in found],
+        [hinge.lower for hinge in found],
+        [hinge.end for hinge in found],
+        [hinge.is_leg for hinge in found],
+        axis,
+        along,
+        np.cross(axis, along),
+    )
 
 
 AT_START = 1e-5  # [leg lengths] a target nearer than this to where the drag began is held

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core import rotations
+from ..core import quick_rotations as quick
 from ..core.skeleton import Skeleton
 from .body_shape import METRE, BodyShape
 
@@ -267,7 +267,7 @@ class Conditions:
     def _turned(self, pose: Pose, effector: int) -> np.ndarray:
         """(3) rotation vector back to the orientation of the start."""
         back = self._start.orientations[effector] @ pose.orientations[self.ends[effector]].T
-        return np.asarray(rotations.axis_angle_from_matrix(back[None])[0])
+        return np.asarray(quick.axis_angle_from_matrix(back[None])[0])
 
 
 def make_conditions(
@@ -310,7 +310,8 @@ def leaning_back(pose: Pose, chest: int) -> tuple[float, np.ndarray]:
     ahead[2] = 0
     ahead /= max(float(np.linalg.norm(ahead)), 1e-6)
     along, height = float(up @ ahead), max(float(up[2]), 0.1)
-    slope = (height * np.cross(up, ahead) - along * np.cross(up, UP) * (up[2] > 0.1)) / (along**2 + height**2)
+    turn = height * ahead - (along if up[2] > 0.1 else 0.0) * UP
+    slope = quick.cross(up, turn) / (along**2 + height**2)
     return -float(np.arctan2(along, height)), slope
 
 

@@ -26,6 +26,8 @@ def test_quick_conversions_are_the_batched_ones(turns: np.ndarray) -> None:
     for part in (matrices, matrices[1:4]):  # with half turns, and without
         found = quick.quaternion_from_matrix(part)
         np.testing.assert_allclose(rotations.matrix_from_quaternion(found), part, atol=EXACT)
+        back = rotations.matrix_from_axis_angle(quick.axis_angle_from_matrix(part))
+        np.testing.assert_allclose(back, part, atol=EXACT)
         assert found[:, 0].min() >= 0
 
 
