@@ -75,7 +75,7 @@ class BodyShape:
     pairs: np.ndarray  # (M, 2) parts that must not enter each other
     mass: np.ndarray  # (J) sums to 1
     hinges: tuple[Hinge, ...]
-    chest: int  # the lowest bone above which the arms branch off; -1 where there is no trunk
+    chest: int  # the bone from which arms and head branch off; -1 where that is the Hips, or there are none
 
     def points(self, orientations: np.ndarray, heads: np.ndarray) -> np.ndarray:
         """(K, 3) the points of a pose: ``orientations`` (J, 3, 3) relative to the T-pose, ``heads`` (J, 3)."""
@@ -201,7 +201,7 @@ class _Build:
         self.point(head, 0.2 * METRE * up, 0.0)
         self.parts.append(("trunk", (0, np.zeros(3)), (chest, 0.05 * METRE * up)))
         self.parts.append(("head", (head, 0.05 * METRE * up), (head, 0.2 * METRE * up)))
-        return chest
+        return chest or -1
 
     def _hinge(self, upper: int, lower: int, end: int, axis: np.ndarray, is_leg: bool) -> None:
         length = float(np.linalg.norm(axis))
