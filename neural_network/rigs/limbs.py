@@ -8,7 +8,7 @@ bones are, where the limb bends in the motion, which bones never rotate, and the
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -259,23 +259,24 @@ def _measure(tree: BoneTree, chain: tuple[int, ...], other: tuple[int, ...]) -> 
         crookedness=_crookedness(places[posed]),
         separation=np.median(lengths(places[posed, :same] - tree.poses[posed][:, list(other[:same])]), axis=0).tolist(),
         angles=np.median(angle_between(*_steps(places[posed])), axis=0).tolist() if count > 2 else [],
-        hocks=_hocks(places[:1], along) & _hocks(places[posed], along),
+        hocks=_hocks(places[posed], along, _hocks(places[:1], along, range(2, count - 1))),
     )
 
 
-def _hocks(places: np.ndarray, along: np.ndarray) -> frozenset[int]:
-    """Joints h of a chain with joints at ``places`` (K, n, 3) at which a leg with thigh h - 2, shin h - 1 and foot h + 1 bends back."""
+def _hocks(places: np.ndarray, along: np.ndarray, among: Iterable[int]) -> frozenset[int]:
+    """Those joints h ``among`` a chain's, at ``places`` (K, n, 3), where a leg with thigh h - 2, shin h - 1, foot h + 1 bends back."""
     found = set()
-    steps = np.diff(places, axis=1)
-    for h in range(2, places.shape[1] - 1):
-        thigh, shin, below = (steps[:, h + k] for k in (-2, -1, 0))
-        knee, hock = np.cross(thigh, shin), np.cross(shin, below)
-        zigzag = np.median(np.sum(knee * hock, axis=1)) < 0
-        bent = min(np.median(angle_between(thigh, shin)), np.median(angle_between(shin, below))) > _HOCK_BEND
-        long = along[h + 1] - along[h] > _HOCK_LENGTH * (along[h] - along[h - 2])
+    for h in among:
+        if not along[h + 1] - along[h] > _HOCK_LENGTH * (along[h] - along[h - 2]):
+            continue
+        steps = np.diff(places[:, h - 2 : h + 2], axis=1)
+        thigh, shin, below = (steps[:, k] for k in range(3))
+        if not min(np.median(angle_between(thigh, shin)), np.median(angle_between(shin, below))) > _HOCK_BEND:
+            continue
+        zigzag = np.median(np.sum(np.cross(thigh, shin) * np.cross(shin, below), axis=1)) < 0
         way = places[:, h + 1] - places[:, h - 2]
         down = np.sum(way * below, axis=1) / np.maximum(lengths(way) * lengths(below), 1e-12)
-        if zigzag and bent and long and np.median(down) > _HOCK_DROP:
+        if zigzag and np.median(down) > _HOCK_DROP:
             found.add(h)
     return frozenset(found)
 

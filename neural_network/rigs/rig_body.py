@@ -136,7 +136,7 @@ def _tails(
         children = np.flatnonzero(parents == j)
         if len(children):
             tails[j] = heads[children[np.argmax(np.linalg.norm(heads[children] - heads[j], axis=1))]]
-        if j in tips and np.allclose(tails[j], heads[j]):
+        if j in tips and (not len(children) or np.allclose(tails[j], heads[j])):
             tails[j] = tips[j]
     for side in ("Left", "Right"):
         for chain in (("Shoulder", "Arm", "ForeArm", "Hand"), ("Thigh", "Shin", "Foot", "ToeBase")):

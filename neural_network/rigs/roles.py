@@ -143,13 +143,15 @@ def _assign(
     if head is not None:
         bones["Head"] = head
     leftwards, stands = _leftwards(tree, legs, arms, _SIGNS)
-    single = {sign: _leftwards(tree, legs, arms, (sign,))[0] for sign in _SIGNS}
     named = _named_sides(tree, legs, arms)
     for limb, parts in ((arms, ARM), (legs, LEG)):
         vote = _side_vote(tree, leftwards, stands, limb)
         agreed = named[0 if limb is arms else 1]
-        against = [sign for sign in _SIGNS if _side_vote(tree, single[sign], stands, limb) * agreed < -_CLEAR_VOTE]
-        if agreed * vote < 0 and len(against) == 1 and against != ["toes"]:
+        against = []
+        if agreed * vote < 0:
+            single = {sign: _leftwards(tree, legs, arms, (sign,))[0] for sign in _SIGNS}
+            against = [sign for sign in _SIGNS if _side_vote(tree, single[sign], stands, limb) * agreed < -_CLEAR_VOTE]
+        if len(against) == 1 and against != ["toes"]:
             words = f"the {against[0]} bend as if left and right were swapped; all names of arms and legs agree and were used"
             notes.extend([words] if words not in notes else [])
             vote = 0.0

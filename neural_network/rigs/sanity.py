@@ -13,14 +13,17 @@ from itertools import pairwise
 import numpy as np
 
 from ..core import rotations
-from ..motion.clip import DOUBTFUL_AXIS, Clip, to_z_up
+from ..motion.clip import DOUBTFUL_AXIS, Clip, global_pose, rest_positions, to_z_up
+from .bone_names import read_names
 from .bone_tree import angle_between
 from .foot_placement import floor_drop
-from .rig_body import RigBody, RigMotion, clip_evidence, clip_motion, clip_roles
-from .roles import Roles
+from .rig_body import RigBody, RigMotion, clip_evidence, clip_motion
+from .roles import Roles, find_roles
 from .t_pose import MAX_REST_ERROR, t_pose_error
 
 MOST_JOINTS = 1000  # of a clip that is checked: beyond it, finding roles would take longer than reading
+GLANCE_FRAMES = 16  # of a clip whose bones are named, to see whether it needs a closer look
+UPRIGHT_SHARE = 0.75  # of them in which the head is above the feet
 DOWN = 0.5  # share of the way from feet to head that leads down in a figure that hangs head first
 HANDSTAND = 1.05  # hands this far along the way from feet to head are stretched beyond the head
 FOOT_TURN = np.radians(140)  # against the shin since a standing rest pose; feet turn by 70 degrees at most
@@ -44,13 +47,13 @@ def upright(clip: Clip, given: bool = False) -> tuple[Clip, str]:
     beyond its head: that is a handstand, and only doubted. A rest pose that stands the other way up than the frames is turned
     to them, which moves no joint in any frame. With ``given`` the up axis was chosen by the user and stays.
     """
-    if not clip.frames or len(clip.names) > MOST_JOINTS:
+    if not clip.frames or len(clip.names) > MOST_JOINTS or _named_upright(clip):
         return clip, ""
-    roles = clip_roles(clip)
+    names, parents, heads, evidence = clip_evidence(clip)
+    roles = find_roles(names, parents, heads, **evidence)
     ends = _ends(roles)
     if ends is None:
         return clip, ""
-    _, _, heads, evidence = clip_evidence(clip)
     posed = evidence["motion"] if "motion" in evidence else clip_motion(clip, roles)[1].heads
     way, rest = _way_up(posed, ends), _way_up(heads[None], ends)[0]
     lengths = np.maximum(np.linalg.norm(way, axis=1), 1e-9)
@@ -68,6 +71,22 @@ def upright(clip: Clip, given: bool = False) -> tuple[Clip, str]:
     if rest[2] < -DOWN * np.linalg.norm(rest) and np.median(way[:, 2] / lengths) > DOWN:
         clip = _with_rest_turned(clip, to_z_up(clip.up_axis).T @ to_z_up(_opposite(clip.up_axis)))
     return clip, said
+
+
+def _named_upright(clip: Clip) -> bool:
+    """Whether all that is called a head is above all that is called a foot, at rest and in most frames; False without names.
+
+    A glance that spares most files the search for roles.
+    """
+    info = read_names(clip.names)
+    heads = [j for j, bone in enumerate(info) if "Head" in bone.parts and not bone.excluded]
+    feet = [j for j, bone in enumerate(info) if "Foot" in bone.parts and not bone.excluded]
+    if not heads or not {"Left", "Right"} <= {info[j].side for j in feet}:
+        return False
+    frames = np.unique(np.linspace(0, clip.frames - 1, min(clip.frames, GLANCE_FRAMES)).astype(int))
+    posed = np.concatenate([rest_positions(clip)[None], global_pose(clip, frames)[1]]) @ to_z_up(clip.up_axis)[2]
+    above = posed[:, heads].min(axis=1) > posed[:, feet].max(axis=1)
+    return bool(above[0] and above[1:].mean() > UPRIGHT_SHARE)
 
 
 _TURN = np.diag([1.0, -1.0, -1.0])  # armature axes of one up axis to those of the opposite one
@@ -194,8 +213,6 @@ def _floor_doubt(body: RigBody, motion: RigMotion) -> str:
 
 
 def _turned_feet(body: RigBody, motion: RigMotion) -> dict[str, float]:
-    if t_pose_error(body, body.heads[None], body.tails[None])[0] > MAX_REST_ERROR:
-        return {}  # a rest pose that is no pose does not tell how feet are turned
     out = {}
     for side in ("Left", "Right"):
         if side + "Foot" not in body.bones:
@@ -204,6 +221,8 @@ def _turned_feet(body: RigBody, motion: RigMotion) -> dict[str, float]:
         share = float(np.mean(_angles(motion.turned[:, shin], motion.turned[:, foot]) > FOOT_TURN))
         if share > FOOT_SHARE:
             out[side + "Foot"] = share
+    if out and t_pose_error(body, body.heads[None], body.tails[None])[0] > MAX_REST_ERROR:
+        return {}  # a rest pose that is no pose does not tell how feet are turned
     return out
 
 
@@ -212,12 +231,14 @@ def _flips(body: RigBody, motion: RigMotion, role: str) -> np.ndarray:
     j = body.bones[role]
     turned = motion.turned[:, j]
     steps = _angles(turned[1:], turned[:-1])
+    fast = steps > max(FLIP, FLIP_SPEED / motion.fps)
+    if not fast.any():
+        return np.zeros(0, int)
     along = turned @ (body.tails[j] - body.heads[j])
     swings = angle_between(along[1:], along[:-1])
     reach = min(FLIP_AROUND, len(steps) // 2)
     around = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(steps, reach, "reflect"), 2 * reach + 1), axis=1)
-    found = (steps > max(FLIP, FLIP_SPEED / motion.fps)) & (swings < FLIP_SWING) & (steps > FLIP_RATIO * around)
-    return np.flatnonzero(found) + 1
+    return np.flatnonzero(fast & (swings < FLIP_SWING) & (steps > FLIP_RATIO * around)) + 1
 
 
 def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:

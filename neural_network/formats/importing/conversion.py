@@ -16,6 +16,7 @@ from ...ik import context
 from ...motion import cleaning, pose_set
 from ...motion.clip import DOUBTFUL_AXIS, Clip, clip_tremble, figures, without_figure
 from ...rigs import retarget, rig_body, sanity
+from ...rigs.roles import Roles
 from ..text import Notes
 from .options import ImportOptions, given_roles
 from .own_rig import OwnPoses, on_skeleton, own_poses, own_skeleton, renamed
@@ -47,7 +48,15 @@ def import_file(path: Path, options: ImportOptions, part: Path) -> FileReport:
 
 def pieces_of(path: Path, clip: Clip, options: ImportOptions) -> tuple[list[Clip], list[cleaning.Findings], list[str]]:
     """The figures of a clip, cleaned and cut as ``options`` say; the findings in each figure; and warnings."""
-    pieces: list[Clip] = []
+    pieces, found, warnings = pieces_with_roles(path, clip, options)
+    return [piece for piece, _ in pieces], found, warnings
+
+
+def pieces_with_roles(
+    path: Path, clip: Clip, options: ImportOptions
+) -> tuple[list[tuple[Clip, Roles]], list[cleaning.Findings], list[str]]:
+    """Same as :func:`pieces_of`, each piece with its roles, given or found, which take longer to find than all else."""
+    pieces: list[tuple[Clip, Roles]] = []
     found: list[cleaning.Findings] = []
     doubts = Notes(path.name)
     everyone = figures(clip)
@@ -62,36 +71,43 @@ def pieces_of(path: Path, clip: Clip, options: ImportOptions) -> tuple[list[Clip
             findings = cleaning.measured(figure, own)
         for doubt in findings.doubts:
             doubts.add(doubt)
-        trembling = 0.0 if options.low_pass is not None else max((clip_tremble(piece) for piece in own), default=0.0)
-        if trembling:
+        trembles = [clip_tremble(piece) for piece in own]
+        trembling = max(trembles, default=0.0)
+        if trembling and options.low_pass is None:
             doubts.add(
                 f"this motion trembles by {trembling:.1f} degrees a joint from frame to frame; try --low-pass 6 "
                 "(Low-Pass in Blender)"
             )
-        own = [part for piece in own for part in _without_faults(path, piece, options, doubts)]
-        pieces += own
-        found.append(replace(findings, frames=sum(piece.frames for piece in own), parts=len(own)))
+        sound = [
+            part
+            for piece, tremble in zip(own, trembles, strict=True)
+            for part in _without_faults(path, piece, tremble, options, doubts)
+        ]
+        pieces += sound
+        found.append(replace(findings, frames=sum(piece.frames for piece, _ in sound), parts=len(sound)))
     return pieces, found, [*clip.warnings, *doubts.sentences()]
 
 
-def _without_faults(path: Path, piece: Clip, options: ImportOptions, doubts: Notes) -> list[Clip]:
-    """The piece, or what is left of it without the frames that show faults of the capture; what was doubted is noted."""
+def _without_faults(
+    path: Path, piece: Clip, tremble: float, options: ImportOptions, doubts: Notes
+) -> list[tuple[Clip, Roles]]:
+    """The piece, or what is left of it without the frames that show faults of the capture, and its roles; doubts are noted."""
     roles = given_roles(piece, options) or rig_body.clip_roles(piece)
     for note in roles.notes if roles.humanoid else ():
         doubts.add(note)
-    faults = sanity.find_faults(piece, roles)
+    faults = sanity.find_faults(replace(piece, tremble=tremble), roles)
     if faults.floor:
         doubts.add(faults.floor, "" if piece.name == path.stem else f"clip {piece.name}")
     bad = faults.bad()
     if not bad.any():
-        return [piece]
+        return [(piece, roles)]
     what = f"faults of the capture: {'; '.join(faults.sentences())}. {np.count_nonzero(bad)} of {len(bad)} frames show them"
     place = "" if piece.name == path.stem else f"clip {piece.name}"
     if options.leave_out_faults:
         doubts.add(f"{what} and were left out", place)
-        return cleaning.without_frames(piece, bad)
+        return [(part, roles) for part in cleaning.without_frames(piece, bad)]
     doubts.add(f"{what}; --leave-out-faults (Leave Out Faults in Blender) leaves them out", place)
-    return [piece]
+    return [(piece, roles)]
 
 
 def smoothed(path: Path, piece: Clip, options: ImportOptions) -> tuple[Clip, list[str]]:
@@ -119,21 +135,21 @@ class _ClipSummary:
 
 def _convert(path: Path, clip: Clip, options: ImportOptions) -> tuple[FileReport, dict[str, np.ndarray]]:
     """The report of one file, and its clips as members of a part."""
-    pieces, found, warnings = pieces_of(path, clip, options)
+    pieces, found, warnings = pieces_with_roles(path, clip, options)
     arrays: dict[str, np.ndarray] = {}
     clips: list[_ClipSummary] = []
     axis_known = DOUBTFUL_AXIS not in " ".join(clip.warnings)
     notes = Notes(path.name)
-    for n, piece in enumerate(pieces):
+    for n, (piece, roles) in enumerate(pieces):
         piece, doubts = smoothed(path, piece, options)
         warnings += doubts
         about: dict[str, Any] = {"clip": piece.name, "fps": piece.fps}
         if options.rig == "reference":
-            rig, rot, root_pos = retarget.to_reference(piece, given_roles(piece, options))
+            rig, rot, root_pos = retarget.to_reference(piece, roles)
             poses = pose_set.make(rig, rot, root_pos, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps)
             arrays |= {f"rot{n}": poses.rot, f"root_pos{n}": poses.root_pos}
         else:
-            own = _named(own_poses(piece, given_roles(piece, options)), options)
+            own = _named(own_poses(piece, roles), options)
             for note in own.notes:
                 notes.add(note, piece.name if len(pieces) > 1 else "")
             rig = own_skeleton(own, piece.up_axis, piece.unit)
