@@ -134,7 +134,9 @@ def _tails(
     tails = np.array(heads)
     for j in range(len(heads)):
         children = np.flatnonzero(parents == j)
-        if len(children):
+        if len(children) == 1:
+            tails[j] = heads[children[0]]
+        elif len(children):
             tails[j] = heads[children[np.argmax(np.linalg.norm(heads[children] - heads[j], axis=1))]]
         if j in tips and (not len(children) or np.allclose(tails[j], heads[j])):
             tails[j] = tips[j]
