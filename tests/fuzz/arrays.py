@@ -152,6 +152,8 @@ def _changed(member: bytes, rng: np.random.Generator) -> bytes:
         array = np.load(io.BytesIO(member))
     except Exception:  # damaged by an earlier turn
         return damaged_bytes(member, rng)
+    if array.size > len(member):  # elements of no bytes, which would become gigabytes
+        return damaged_bytes(member, rng)
     if array.dtype == np.uint8 and array.ndim == 1 and rng.random() < 0.8:
         try:
             array = np.frombuffer(damaged_json(array.tobytes(), rng), np.uint8)
