@@ -286,3 +286,32 @@ def test_axes_that_uneven_scale_shears_are_told(demo: Any) -> None:
             curve = actions.new_curve(action, slot, f'pose.bones["{path}"].{channel}', c, path)
             keyframes.write_curve(curve, np.array([1.0, 20]), np.array([1.0 if value or c == 0 else 0.0, end]))
     assert any("degrees from those shown" in note for note in run(demo, [action]).notes)
+
+
+# ---- what does not play
+
+
+def test_curves_of_array_elements_that_do_not_exist_are_left_out_as_in_blender(demo: Any) -> None:
+    actions = wing("blender.host.actions")
+    (walk,) = keep_actions("0walk_forward")
+    slot = actions.slots_for(walk, demo)[0]
+    before = run(demo).poses
+    for path, index in (('pose.bones["Hips"].location', 3), ('pose.bones["LeftArm"].rotation_quaternion', 4)):
+        curve = actions.new_curve(walk, slot, path, index, "odd")
+        curve.keyframe_points.insert(1, 2.0)
+    assert np.array_equal(run(demo).poses.rot, before.rot)
+
+
+def test_strips_that_a_soloed_track_silences_are_left_out(demo: Any) -> None:
+    actions = wing("blender.host.actions")
+    (walk,) = keep_actions("0walk_forward")
+    data = demo.animation_data
+    data.action = None
+    for name in ("below", "solo", "above"):
+        track = data.nla_tracks.new()
+        strip = track.strips.new(name, 1, walk)
+        if hasattr(strip, "action_slot"):
+            strip.action_slot = actions.slots_for(walk, demo)[0]
+        track.name = name
+    data.nla_tracks["solo"].is_solo = True
+    assert run(demo, [], nla=True).poses.clip_names == ("solo/solo",)

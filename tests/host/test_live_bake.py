@@ -168,6 +168,11 @@ def mute_group(ob: Any) -> None:
     curves_of(ob, "LeftArm")[0].group.mute = True
 
 
+def samples(ob: Any) -> None:
+    for curve in curves_of(ob, "LeftArm"):
+        curve.convert_to_samples(1, 30)
+
+
 def lock(ob: Any) -> None:
     curves_of(ob, "LeftArm")[0].lock = True
 
@@ -187,6 +192,8 @@ REFUSED: list[tuple[Callable[[Any], None], str, str]] = [
     (mute, "NEW", "is muted, so that its keys do not play"),
     (mute_group, "ACTION", "in the channel group LeftArm, which is muted"),
     (lock, "ACTION", "is locked"),
+    (samples, "ACTION", "has baked samples in place of keys"),
+    (samples, "NEW", "has baked samples in place of keys"),
     (solo, "ACTION", "soloed"),
     (solo, "NLA", "soloed"),
 ]
@@ -466,3 +473,82 @@ def test_targets_kept_after_a_bake_are_where_the_bones_are(character: Any) -> No
         assert np.abs(seen(character, frame) - there).max() <= SEEN, "Live IK adds nothing to what is baked"
     bpy.ops.neural_ik.live_cancel()
     assert np.abs(seen(character, 19) - shown[19]).max() <= SEEN
+
+
+def go_on(ob: Any) -> None:
+    for curve in curves_of(ob, ""):
+        curve.extrapolation = "LINEAR"
+
+
+def manual_range(ob: Any) -> None:
+    action = ob.animation_data.action
+    action.use_frame_range, action.frame_start, action.frame_end = True, 8, 16
+
+
+@pytest.mark.parametrize("prepare", [go_on, manual_range])
+def test_beside_a_baked_nla_track_an_action_plays_as_it_did_when_it_was_assigned(
+    character: Any, prepare: Callable[[Any], None]
+) -> None:
+    import bpy
+
+    prepare(character)
+    before = {f: seen(character, f) for f in (-5, 1, 5, 30, 60, 90)}
+    bpy.context.scene.frame_set(12)
+    bpy.ops.neural_ik.live_start()
+    drag_hand()
+    assert bpy.ops.neural_ik.live_bake(first=10, last=14, into="NLA") == {"FINISHED"}
+    assert max(float(np.abs(seen(character, f) - pose).max()) for f, pose in before.items()) <= SEEN
+
+
+@pytest.mark.parametrize("last", [12, 14])
+def test_over_nla_tracks_a_new_action_changes_nothing_outside_the_range(character: Any, last: int) -> None:
+    import bpy
+
+    actions = wing("blender.host.actions")
+    walk, data = bpy.data.actions["0walk_forward"], character.animation_data
+    data.action = None
+    strip = data.nla_tracks.new().strips.new("walk", 1, walk)
+    if hasattr(strip, "action_slot"):
+        strip.action_slot = actions.slots_for(walk, character)[0]
+    before = {f: seen(character, f) for f in (1, 5, 20, 30)}
+    bpy.context.scene.frame_set(12)
+    bpy.ops.neural_ik.live_start()
+    drag_hand()
+    shown = seen(character, 12)
+    assert bpy.ops.neural_ik.live_bake(first=12, last=last) == {"FINISHED"}
+    assert np.abs(seen(character, 12) - shown).max() <= SEEN
+    assert max(float(np.abs(seen(character, f) - pose).max()) for f, pose in before.items()) <= SEEN
+
+
+def test_an_action_that_is_assigned_during_a_bake_is_not_written_to(character: Any) -> None:
+    import bpy
+
+    actions = wing("blender.host.actions")
+    run = bpy.data.actions["run"]
+    bpy.ops.neural_ik.live_start()
+    drag_hand()
+    before = action_keys(run)
+    work = wing("blender.posing.baking").bake(bpy.context, wing("blender.posing.live_ik").collections()[0], 5, 12)
+    next(work)
+    actions.assign(character.animation_data, run, actions.slots_for(run, character)[0])
+    with pytest.raises(ValueError, match="another action was assigned"):
+        list(work)
+    assert action_keys(run) == before
+
+
+@pytest.mark.parametrize("into", ["ACTION", "NEW", "NLA"])
+def test_a_character_that_is_deleted_while_a_bake_is_checked_ends_the_bake_only(character: Any, into: str) -> None:
+    import bpy
+
+    bpy.ops.neural_ik.live_start()
+    drag_hand()
+    before = sorted(action.name for action in bpy.data.actions)
+    work = wing("blender.posing.baking").bake(
+        bpy.context, wing("blender.posing.live_ik").collections()[0], 5, 12, 1, into
+    )
+    for _ in range(8 + 3):
+        next(work)
+    bpy.data.objects.remove(character)
+    with pytest.raises(ReferenceError):
+        list(work)
+    assert sorted(action.name for action in bpy.data.actions) == before

@@ -103,7 +103,7 @@ def curves_of(take: Take, ob: bpy.types.Object, paths: dict[str, tuple[int, str]
     for curve in blender_actions.curves(take.action, take.slot(ob)):
         if not blender_actions.plays(curve):
             continue
-        if curve.data_path in paths:
+        if curve.data_path in paths and curve.array_index < CHANNELS[paths[curve.data_path][1]]:
             out.own.setdefault(paths[curve.data_path], {})[curve.array_index] = curve
         else:
             out.others.append(curve)
@@ -235,11 +235,12 @@ def _live(action: bpy.types.Action, handle: int) -> Iterator[bpy.types.FCurve]:
 
 
 def _of_strips(scene: bpy.types.Scene, ob: bpy.types.Object, tasks: dict[str, str]) -> list[Take]:
-    """The NLA strips of ``ob`` that are not muted."""
+    """The NLA strips of ``ob`` that play: not muted, and those of the soloed track alone if there is one."""
     data = ob.animation_data
     fps = scene.render.fps / scene.render.fps_base
     out = []
-    for track in data.nla_tracks if data is not None else ():
+    tracks = list(data.nla_tracks) if data is not None else []
+    for track in [track for track in tracks if track.is_solo] or tracks:
         for strip in track.strips:
             if not track.mute and not strip.mute:
                 task = tasks.get(strip.name) or guess_task(strip.name)

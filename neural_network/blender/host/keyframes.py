@@ -152,6 +152,8 @@ def refusal(data: Any, action: Any, slot: Any, channels: Sequence[tuple[str, str
 
 
 def _curve_refusal(curve: Any) -> str:
+    if len(curve.sampled_points):
+        return "has baked samples in place of keys, which would be lost: convert them first (Graph Editor, Samples to Keys)"
     group = curve.group
     for what in (curve, group) if group is not None else (curve,):
         whose = "is" if what is curve else f"is in the channel group {group.name}, which is"

@@ -24,6 +24,8 @@ PLAYED = (
     0.02,
 )  # [m] and [rad, nearly]: keys that show bones farther than this from the solved pose are taken back
 
+ENDLESS = 100_000  # [frames] as far from 0 as this the strip of an action plays that goes on beyond its keys
+
 
 @dataclass(frozen=True)
 class _Take:
@@ -81,6 +83,7 @@ def bake(
         raise ValueError(live.suspended)
     frames = list(range(first, last + 1, step))
     _check(ob, live, into, frames)
+    began = _assigned(ob.animation_data)
     total = (2 + hold_feet) * len(frames)
     scene: Any = context.scene
     seconds = step * scene.render.fps_base / scene.render.fps
@@ -105,6 +108,8 @@ def bake(
                 live.shift = _effector_shift(live, shifts[i])
                 _solve(scene, ob, live, take, i)
                 yield Progress(count + i + 1, total, f"frame {frames[i]}, planted feet")
+    if _assigned(ob.animation_data) != began:
+        raise ValueError(f"nothing was baked, because another action was assigned to {ob.name} meanwhile: bake again")
     yield from _write(scene, ob, live, take, into, total)
     return planted_feet.skate(is_planted, take.feet_before, take.feet_after)
 
@@ -249,7 +254,7 @@ def _write(
         finally:
             if not kept:
                 for step in reversed(back):
-                    with suppress(ReferenceError):  # what was deleted meanwhile needs no undoing
+                    with suppress(ReferenceError, AttributeError, KeyError):  # deleted meanwhile: needs no undoing
                         step()
             scene.frame_set(frame[0], subframe=frame[1])
             if not kept:
@@ -268,15 +273,22 @@ def _difference(live: LiveCharacter, played: np.ndarray, solved: np.ndarray) -> 
 
 
 def _write_keys(ob: Any, live: LiveCharacter, take: _Take, into: str, back: list[Callable[[], object]]) -> None:
-    """Write the keys and let them play; appends to ``back`` what undoes it, step by step."""
+    """Write the keys and let them play; appends to ``back`` what undoes it, step by step.
+
+    The steps look the animation data up again: once its object is deleted, a reference to it would end Blender.
+    """
     data = ob.animation_data or ob.animation_data_create()
     old, old_slot = data.action, data.action_slot if actions.SLOTTED and data.action is not None else None
     action, slot, is_new = _action_for(ob, data, into)
     if is_new:
         back.append(lambda: bpy.data.actions.remove(action))
         if into != "NLA":
-            back.append(lambda: actions.assign(data, old, old_slot))
+            back.append(lambda: actions.assign(ob.animation_data, old, old_slot))
             actions.assign(data, action, slot)
+            if old is None and data.use_nla and len(data.nla_tracks):  # outside its keys the tracks play on
+                held = data.action_extrapolation
+                back.append(lambda: setattr(ob.animation_data, "action_extrapolation", held))
+                data.action_extrapolation = "NOTHING"
             if old is not None:
                 had = old.use_fake_user
                 back.append(lambda: setattr(old, "use_fake_user", had))
@@ -289,7 +301,7 @@ def _write_keys(ob: Any, live: LiveCharacter, take: _Take, into: str, back: list
         times, channels = keyframes.layer_values(ob, take.frames, channels)
     keyframes.write_bones(action, slot, times, channels)
     if into == "NLA":
-        _push_to_nla(data, old, old_slot, action, slot, back)
+        _push_to_nla(ob, old, old_slot, action, slot, back)
 
 
 def _values(live: LiveCharacter, take: _Take) -> dict[tuple[str, str], np.ndarray]:
@@ -324,36 +336,43 @@ def _action_for(ob: Any, data: Any, into: str) -> tuple[Any, Any, bool]:
     return copy, copy.slots[place] if actions.SLOTTED else None, True
 
 
-def _push_to_nla(data: Any, old: Any, old_slot: Any, action: Any, slot: Any, back: list[Callable[[], object]]) -> None:
+def _push_to_nla(ob: Any, old: Any, old_slot: Any, action: Any, slot: Any, back: list[Callable[[], object]]) -> None:
     """Turn the assigned action ``old`` into an NLA strip, if there is one, and add ``action`` as a strip above it.
 
     The strip of ``old`` is blended as the action was. That of ``action`` lasts as long as its keys, if anything else is
     animated: outside the baked range everything stays as it was.
     """
+    data = ob.animation_data
     alone = old is None and not len(data.nla_tracks)
     if old is not None:
         how = data.action_blend_type, data.action_extrapolation, data.action_influence
         used = data.use_nla
-        back.append(lambda: (actions.assign(data, old, old_slot), setattr(data, "use_nla", used)))
+        back.append(lambda: actions.assign(ob.animation_data, old, old_slot))
+        back.append(lambda: setattr(ob.animation_data, "use_nla", used))
         actions.assign(data, None, None)
-        strip = _add_strip(data, old, old_slot, back)
+        strip = _add_strip(ob, old, old_slot, back)
         strip.blend_type, strip.extrapolation = how[:2]
         if how[2] < 1:
             strip.use_animated_influence, strip.influence = True, how[2]
-    strip = _add_strip(data, action, slot, back)
+    strip = _add_strip(ob, action, slot, back)
     strip.blend_type, strip.extrapolation = "REPLACE", "HOLD" if alone else "NOTHING"
     data.use_nla = True
 
 
-def _add_strip(data: Any, action: Any, slot: Any, back: list[Callable[[], object]]) -> Any:
-    """Add a track with a strip of an action at its own frames."""
-    track = data.nla_tracks.new()
+def _add_strip(ob: Any, action: Any, slot: Any, back: list[Callable[[], object]]) -> Any:
+    """Add a track with a strip of an action at its own frames: all those in which it is not held, whatever its manual range."""
+    track = ob.animation_data.nla_tracks.new()
     track.name = action.name
-    back.append(lambda: data.nla_tracks.remove(track))
-    start, end = action.frame_range
+    name = track.name
+    back.append(lambda: ob.animation_data.nla_tracks.remove(ob.animation_data.nla_tracks[name]))
+    start, end = action.curve_frame_range
+    if any(c.extrapolation == "LINEAR" or len(c.modifiers) for c in actions.curves(action, slot)):
+        start, end = min(start, -ENDLESS), max(end, ENDLESS)
     strip = track.strips.new(action.name, int(np.floor(start)), action)
-    if start != np.floor(start):
-        strip.frame_end_raw, strip.frame_start_raw = end, start
     if actions.SLOTTED and slot is not None:
         strip.action_slot = slot
+    if tuple(action.frame_range) != (start, end):
+        strip.action_frame_start, strip.action_frame_end = start, end
+    if (strip.frame_start, strip.frame_end) != (start, max(end, start + 1)):
+        strip.frame_end_raw, strip.frame_start_raw = end, start
     return strip
