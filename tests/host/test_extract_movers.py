@@ -315,3 +315,23 @@ def test_strips_that_a_soloed_track_silences_are_left_out(demo: Any) -> None:
         track.name = name
     data.nla_tracks["solo"].is_solo = True
     assert run(demo, [], nla=True).poses.clip_names == ("solo/solo",)
+
+
+@pytest.mark.slow
+def test_a_constraint_that_an_action_switches_on_is_evaluated(demo: Any) -> None:
+
+    actions = wing("blender.host.actions")
+    (walk,) = keep_actions("0walk_forward")
+    actions.assign(demo.animation_data, walk, actions.slots_for(walk, demo)[0])
+    follow = demo.pose.bones["LeftArm"].constraints.new("COPY_ROTATION")
+    follow.target, follow.subtarget = demo, "RightArm"
+    for frame, muted in ((1, True), (15, False), (16, True)):
+        follow.mute = muted
+        path = "enabled" if hasattr(follow, "enabled") else "mute"
+        follow.keyframe_insert(path, frame=frame)
+    follow.mute = True
+    frames = range(1, 39)
+    poses = run(demo).poses
+    places = [pb.name for pb in demo.pose.bones]
+    index = [places.index(name) for name in poses.skeleton.names]
+    assert np.abs(shown(demo, walk, demo, frames)[:, index] - taken(poses, 0)).max() < 10 * HOST

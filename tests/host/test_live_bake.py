@@ -552,3 +552,40 @@ def test_a_character_that_is_deleted_while_a_bake_is_checked_ends_the_bake_only(
     with pytest.raises(ReferenceError):
         list(work)
     assert sorted(action.name for action in bpy.data.actions) == before
+
+
+@pytest.mark.parametrize("into", ["ACTION", "NEW"])
+def test_keys_beyond_a_cycle_are_refused_as_they_would_change_all_of_it(character: Any, into: str) -> None:
+    import bpy
+
+    for curve in curves_of(character, ""):
+        curve.modifiers.new("CYCLES")
+    character.animation_data.action.update_tag()
+    before = {f: seen(character, f) for f in (-5, 40, 90)}
+    bpy.context.scene.frame_set(50)
+    bpy.ops.neural_ik.live_start()
+    drag_hand()
+    kept = state(character)
+    with pytest.raises(RuntimeError, match="would change every repetition"):
+        bpy.ops.neural_ik.live_bake(first=50, last=55, into=into)
+    assert state(character) == kept
+    assert bpy.ops.neural_ik.live_bake(first=50, last=55, into="NLA") == {"FINISHED"}
+    assert max(float(np.abs(seen(character, f) - pose).max()) for f, pose in before.items()) <= SEEN
+
+
+@pytest.mark.parametrize("into", ["ACTION", "NLA"])
+def test_bones_whose_rotation_mode_is_animated_are_not_baked_wrongly(character: Any, into: str) -> None:
+    import bpy
+
+    arm = character.pose.bones["LeftArm"]
+    for frame, mode in ((1, "QUATERNION"), (15, "XYZ")):
+        arm.rotation_mode = mode
+        arm.keyframe_insert("rotation_mode", frame=frame)
+    arm.keyframe_insert("rotation_euler", frame=15)
+    bpy.context.scene.frame_set(20)
+    bpy.ops.neural_ik.live_start()
+    drag_hand()
+    kept = state(character)
+    with pytest.raises(RuntimeError, match="animates the rotation mode of LeftArm"):
+        bpy.ops.neural_ik.live_bake(first=10, last=24, into=into)
+    assert state(character) == kept

@@ -327,6 +327,8 @@ def why_take_evaluated(ob: bpy.types.Object, rig: Rig, take: Take) -> str:
             return "it moves the object itself"
         if curve.data_path.endswith(".rotation_mode"):
             return "it changes rotation modes"
+        if dependencies.bone_of(curve.data_path) is not None and ".constraints[" in curve.data_path:
+            return "it switches constraints"  # which may be muted now
     return ""
 
 

@@ -216,8 +216,28 @@ def _check(ob: Any, live: LiveCharacter, into: str, frames: list[int]) -> None:
     names = live.rig.bones
     channels = [(names[bone], channel) for bone, channel in _channels(live)] + _switches(live)
     reason = keyframes.refusal(data, action if into != "NLA" else None, slot, channels, copied=into == "NEW")
+    if not reason and action is not None:
+        reason = _repeats_or_switches(action, slot, channels, frames if into != "NLA" and strip is None else [])
     if reason:
         raise ValueError(reason)
+
+
+def _repeats_or_switches(action: Any, slot: Any, channels: list[tuple[str, str]], frames: list[int]) -> str:
+    """Why keys on ``frames`` would change a cycle of an action, or bones whose rotation mode it animates cannot be baked; or empty."""
+    paths = {keyframes.bone_path(bone, channel) for bone, channel in channels}
+    modes = {keyframes.bone_path(bone, "rotation_mode"): bone for bone, _ in channels}
+    for curve in actions.curves(action, slot):
+        if curve.data_path in modes and not curve.mute:
+            return f"{action.name} animates the rotation mode of {modes[curve.data_path]}: mute or delete that channel first"
+        cyclic = any(modifier.type == "CYCLES" and not modifier.mute for modifier in curve.modifiers)
+        if frames and cyclic and curve.data_path in paths and len(curve.keyframe_points):
+            first, last = curve.range()
+            if frames[0] < first - keyframes.SAME_FRAME or frames[-1] > last + keyframes.SAME_FRAME:
+                return (
+                    f"{curve.data_path} of {action.name} repeats frames {first:.5g} to {last:.5g} (modifier Cycles), and keys"
+                    " outside them would change every repetition: bake within them, or to an NLA Track"
+                )
+    return ""
 
 
 def _assigned(data: Any) -> tuple[Any, Any]:
