@@ -231,7 +231,7 @@ def _repeats_or_switches(action: Any, slot: Any, channels: list[tuple[str, str]]
             return f"{action.name} animates the rotation mode of {modes[curve.data_path]}: mute or delete that channel first"
         cyclic = any(modifier.type == "CYCLES" and not modifier.mute for modifier in curve.modifiers)
         if frames and cyclic and curve.data_path in paths and len(curve.keyframe_points):
-            first, last = curve.range()
+            first, last = np.array(curve.range()).tolist()
             if frames[0] < first - keyframes.SAME_FRAME or frames[-1] > last + keyframes.SAME_FRAME:
                 return (
                     f"{curve.data_path} of {action.name} repeats frames {first:.5g} to {last:.5g} (modifier Cycles), and keys"
