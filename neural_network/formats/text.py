@@ -69,7 +69,7 @@ class Notes:
             self._found[what] = ([], [0])
         kept, count = self._found[what]
         count[0] += times
-        kept += [short(place, 150) for place in places[: MAX_PLACES - len(kept)]]
+        kept += [short(place, 150) for place in places[: MAX_PLACES - len(kept)] if place]
 
     def copy(self) -> Notes:
         """An independent copy, for an attempt that may be discarded."""

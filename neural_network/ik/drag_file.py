@@ -81,7 +81,7 @@ def _rig_of_arrays(found: dict[str, np.ndarray]) -> Skeleton:
         raise ValueError(f"a rig needs {', '.join(_RIG_FIELDS)}; the file has {', '.join(given)} only")
     words = {name: found.get(name) for name in ("bone_names", "effectors", "feet")}
     for name, array in words.items():
-        if array is not None and (array.ndim != 1 or array.dtype.kind != "U"):
+        if array is not None and (array.ndim != 1 or (array.size and array.dtype.kind != "U")):
             raise ValueError(f"{name}: expected a list of names, got {array.dtype} of shape {array.shape}")
     names = [str(name) for name in found["bone_names"]]
     effectors = EFFECTORS if words["effectors"] is None else [str(n) for n in found["effectors"]]
@@ -122,6 +122,8 @@ def _drags_of_arrays(found: dict[str, np.ndarray], skeleton: Skeleton) -> DragTa
         if array is None or array.dtype.kind not in "fiub" or array.shape != shape:
             raise ValueError(f"{name}: expected numbers of shape {shape}, got {None if array is None else array.shape}")
         made[name] = array.astype(np.float64)
+        if name == "weights" and (made[name] < 0).any():
+            raise ValueError(f"weights: expected numbers from 0 to 1, got {made[name].min():g}")
         if not (np.abs(made[name]) <= bounds.get(name, farthest)).all():
             raise ValueError(f"{name}: expected finite numbers up to {bounds.get(name, farthest):g}")
     if positions.shape[0] and (drag.min() < 0 or drag.max() >= drags):

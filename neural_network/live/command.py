@@ -167,8 +167,9 @@ def _line(server: Server, rates: list[float], as_json: bool) -> str:
     rigs = [(rig.name, rig.trainee.status()) for rig in server.rigs.values()]
     if as_json:
         states = [
-            {"rig": n, "state": STATES[s.state], "paused": s.paused, "error": s.usual, "frames": s.frames}
+            {"rig": n, "state": STATES[s.state], "paused": s.paused, "error": error, "frames": s.frames}
             for n, s in rigs
+            for error in [s.usual if math.isfinite(s.usual) else None]  # JSON has no NaN
         ]
         rate = dict(zip(("frames", "predictions", "solves"), rates, strict=True))
         return json.dumps({"event": "second", "clients": server.clients(), **rate, "rigs": states})

@@ -238,11 +238,12 @@ def seated(tmp_path: Path, height: float, pose: dict[str, tuple[float, float, fl
 def test_a_body_that_does_not_stand_stays_at_its_height(
     tmp_path: Path, height: float, pose: dict[str, tuple[float, float, float]], hips: float
 ) -> None:
-    _, pieces, _, said = read(seated(tmp_path, height, pose))
+    path = seated(tmp_path, height, pose)
+    _, pieces, _, said = read(path)
     root = retarget.to_reference(pieces[0])[2]
     leg = 0.945 / rig_body.leg_length(rig_body.clip_motion(pieces[0], rig_body.clip_roles(pieces[0]))[0])
     assert root[:, 2].mean() == pytest.approx(hips * leg, abs=0.12)
-    assert "nobody stands" in said
+    assert f"{path.name}: nobody stands" in said
 
 
 def test_standing_feet_are_the_floor_wherever_the_file_has_them(tmp_path: Path) -> None:

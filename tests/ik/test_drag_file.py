@@ -84,6 +84,7 @@ def test_a_file_may_bring_its_rig_and_only_the_reference_rig_s_bones_take_the_sh
         ({"positions": np.zeros((6, 4, 3))}, "positions: expected numbers of shape"),
         ({"positions": np.full((6, 5, 3), np.nan)}, "positions: expected finite numbers"),
         ({"weights": np.full((6, 5), 2.0)}, "weights: expected finite numbers up to 1"),
+        ({"weights": np.full((6, 5), -0.5)}, "weights: expected numbers from 0 to 1, got -0.5"),
         ({"drag": np.array([0, 1, 0, 1, 1, 1])}, "stand together"),
         ({"drag": np.array([0, 0, 0, 2, 2, 2])}, "drag: expected numbers from 0 to 1"),
         ({"drag": np.zeros(6)}, "drag: expected integers"),
@@ -100,6 +101,12 @@ def test_a_file_that_does_not_fit_is_refused(
     assert main(["solve", "--session", "--targets", str(path), "-o", str(tmp_path / "out.npz")]) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "out.npz").exists()
+
+
+def test_a_rig_without_feet_may_say_so_with_an_empty_list(tmp_path: Path) -> None:
+    names = {"bone_names": np.array(RIG.names), "feet": np.array([])}  # of floating-point numbers, as NumPy makes it
+    path = written(tmp_path, parents=RIG.parents, rest_arm=RIG.rest_arm, effectors=np.array(EFFECTORS), **names)
+    assert drag_file.load(path)[0].skeleton.feet == ()
 
 
 @pytest.mark.parametrize("flag", [["--steps", "2"], ["--limits"], ["--free-root"]])

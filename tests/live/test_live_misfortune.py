@@ -24,6 +24,7 @@ import pytest
 from conftest import REPO, run_cli
 from test_live_channels import legs_rows
 
+from neural_network.live import command as live_command
 from neural_network.live import connection, requests, rig_store, server, vmc
 from neural_network.live import protocol as p
 from neural_network.live.axes import ARMATURE
@@ -357,6 +358,15 @@ def test_a_signal_saves_and_ends_with_0_or_with_2_where_it_could_not(tmp_path: P
         assert "could not be saved: hero" in error
     else:
         assert file_of(folder, "hero").is_file()
+
+
+def test_the_line_of_a_rig_that_nobody_has_taught_is_valid_json(world) -> None:
+    here = world()
+    here.meet("new")
+    line = live_command._line(here.server, [0.0, 0.0, 0.0], as_json=True)
+    rig = json.loads(line, parse_constant=pytest.fail)["rigs"][0]
+    assert rig["frames"] == 0
+    assert rig["error"] is None
 
 
 # ---- one client's fault
