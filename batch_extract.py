@@ -11,6 +11,9 @@ from pathlib import Path
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent))
+    from neural_network.core import messages
+
+    messages.require("numpy", messages.GET_NUMPY)
     from neural_network.formats import batch_arguments
 
     words = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else sys.argv[1:]

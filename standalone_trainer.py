@@ -37,6 +37,9 @@ if __name__ == "__main__":
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from neural_network.core import messages
+
+if __name__ == "__main__":
+    messages.require("numpy", messages.GET_NUMPY)
 from neural_network.ik import arguments, trainer
 from neural_network.learning.arguments import append_record
 from neural_network.learning.stopping import ended_by_signals, exit_code

@@ -24,7 +24,10 @@ if __name__ == "__main__":
     if _own_handler:  # while importing, Ctrl-C ends at once and without a traceback
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from .core.messages import flush
+from .core.messages import GET_NUMPY, flush, require
+
+if __name__ == "__main__":
+    require("numpy", GET_NUMPY)
 from .core.messages import show as say
 from .formats import command as formats
 from .ik import command as ik

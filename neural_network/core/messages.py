@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Messages: how rooms report, and helpers for messages of one line."""
+"""Messages: how rooms and programs report, and helpers for messages of one line."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Protocol, TextIO
+
+GET_NUMPY = "python -m pip install numpy, or run with uv as the README says"
+"""What to do where NumPy is missing."""
 
 
 class Say(Protocol):
@@ -25,6 +30,13 @@ def short(name: str, most: int = 60) -> str:
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A number and its noun: "1 file", "2,000 files"; ``plural`` where it is not the noun and an s."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def require(module: str, advice: str) -> None:
+    """End the program with exit code 2 and one sentence where ``module`` is missing; ``advice`` says what to do."""
+    if importlib.util.find_spec(module) is None:
+        show(f"{Path(sys.argv[0]).name}: this Python has no {module}: {advice}", error=True)
+        sys.exit(2)
 
 
 def show(line: str, *, error: bool = False) -> None:

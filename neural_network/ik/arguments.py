@@ -105,20 +105,23 @@ def _add_network(how: argparse._ArgumentGroup, d: Training) -> None:
 
 def _add_older(older: argparse._ArgumentGroup, d: Training) -> None:
     older.add_argument(
-        "--fk-every", type=positive(int), default=d.fk_every, help="FK gradient on every n-th batch (was 16)"
+        "--fk-every",
+        type=positive(int),
+        default=d.fk_every,
+        help="FK gradient on every n-th batch; the first versions used 16",
     )
     older.add_argument(
         "--contact-every",
         type=positive(int),
         default=d.contact_every,
-        help="contact gradient on every n-th batch (was 8)",
+        help="contact gradient on every n-th batch; the first versions used 8",
     )
     older.add_argument(
         "--fk-off-below",
         type=positive(float, zero=True),
         default=0.0,
         metavar="M2",
-        help="no FK gradient below this mean square (was 0.02)",
+        help="no FK gradient below this mean square; the first versions used 0.02",
     )
     older.add_argument("--older-ground", action="store_true", help="a foot is grounded when its head is below 0.1 m")
 

@@ -114,6 +114,20 @@ def test_help_names_every_command() -> None:
         assert f"\n    {command} " in done.stdout
 
 
+@pytest.mark.parametrize("words", [["-m", "neural_network"], ["standalone_trainer.py"], ["batch_extract.py"]])
+def test_without_numpy_help_is_one_sentence(words: list[str]) -> None:
+    code = "import importlib.util as u, runpy, sys; f = u.find_spec; u.find_spec = lambda n, *a: None if n == 'numpy' else f(n, *a)"
+    run = (
+        "run_module('neural_network', run_name='__main__')"
+        if words[0] == "-m"
+        else f"run_path({words[0]!r}, run_name='__main__')"
+    )
+    done = run_cli("-c", f"{code}; sys.argv = ['program', '--help']; runpy.{run}")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "this Python has no numpy: python -m pip install numpy" in done.stderr
+
+
 def test_no_command_and_an_unknown_one_are_refused_with_the_usage() -> None:
     for argv in ([], ["teleport"]):
         with pytest.raises(SystemExit, match="2"):
