@@ -90,7 +90,9 @@ KINDS = {
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("read", [read_bytes, read_text, read_archive, read_record])
-def test_what_is_no_plain_file_is_refused_at_once(kind: str, read: Any, tmp_path: Path) -> None:
+def test_what_is_no_plain_file_is_refused_at_once(
+    kind: str, read: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "x"
     if kind in ("pipe", "link to a pipe"):
         os.mkfifo(tmp_path / "pipe")
@@ -99,7 +101,7 @@ def test_what_is_no_plain_file_is_refused_at_once(kind: str, read: Any, tmp_path
         path.mkdir()
     elif kind == "socket":
         with socket.socket(socket.AF_UNIX) as server:
-            os.chdir(tmp_path)  # the name of a socket may be no longer than 100 letters
+            monkeypatch.chdir(tmp_path)  # the name of a socket may be no longer than 100 letters
             server.bind("x")
     elif kind in ("zero", "terminal"):
         path.symlink_to({"zero": "/dev/zero", "terminal": "/dev/tty"}[kind])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import REPO
 
 from neural_network.__main__ import main
 from neural_network.core.reference_rig import EFFECTORS, FEET, reference
@@ -119,7 +120,7 @@ def test_what_has_no_meaning_for_drags_is_refused(
 
 
 def test_statistics_of_another_rig_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, weights = written(tmp_path), Path("training_data/weights/best.npy").resolve()
+    path, weights = written(tmp_path), REPO / "training_data/weights/best.npy"
     assert (
         main(["solve", "--session", "--weights", str(weights), "--targets", str(path), "-o", str(tmp_path / "o.npz")])
         == 2
