@@ -129,8 +129,8 @@ def _saved(demo: Any) -> None:
 def _undone(demo: Any) -> None:
     import bpy
 
-    for handler in bpy.app.handlers.undo_pre:
-        handler(None)
+    for handler in (*bpy.app.handlers.undo_pre, *bpy.app.handlers.undo_post):  # Blender calls both around a step
+        handler(bpy.context.scene, None)
 
 
 @pytest.mark.parametrize(
