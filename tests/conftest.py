@@ -10,6 +10,7 @@ import gc
 import importlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -336,3 +337,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"NIK_REQUIRE_HOST=1, but bpy cannot be imported: {error} ({hint})") from error
         for item in hosted:
             item.add_marker(pytest.mark.skip(reason=f"needs bpy, which cannot be imported here: {error}"))
+
+
+def hear_hangups() -> None:
+    """``preexec_fn`` of a program that is tested for SIGHUP: under nohup it would inherit that the signal is ignored."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import REPO, run_cli
+from conftest import REPO, hear_hangups, run_cli
 from test_live_channels import legs_rows
 
 from neural_network.live import command as live_command
@@ -340,7 +340,9 @@ def test_a_signal_saves_and_ends_with_0_or_with_2_where_it_could_not(tmp_path: P
     if full:
         folder.write_text("in the way")
     command = [sys.executable, "-m", "neural_network", "serve", "--port", "0", "--json", "--folder", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPO)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPO, preexec_fn=hear_hangups
+    )
     assert process.stdout is not None
     port = json.loads(process.stdout.readline())["port"]
     with socket.create_connection(("127.0.0.1", port)) as ours:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import REPO, make_poses, make_rig, run_cli
+from conftest import REPO, hear_hangups, make_poses, make_rig, run_cli
 
 from neural_network.ik import network
 from neural_network.learning import loop
@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 ODD = REPO / "tests" / "odd"
-ENDING = {signal.SIGTERM: 143, signal.SIGHUP: 129}
+ENDING = {getattr(signal, name): code for name, code in (("SIGTERM", 143), ("SIGHUP", 129)) if hasattr(signal, name)}
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,7 @@ def started(*words: str | Path, **settings: object) -> Iterator[subprocess.Popen
     """A program under way, killed in the end if it still runs."""
     env = {**os.environ, "PYTHONPATH": str(REPO), "PYTHONUNBUFFERED": ""}
     first = [REPO / words[0], *words[1:]] if str(words[0]).endswith(".py") else list(words)
+    settings.setdefault("preexec_fn", hear_hangups if os.name == "posix" else None)
     process = subprocess.Popen([sys.executable, *map(str, first)], cwd=REPO, env=env, **settings)  # type: ignore[call-overload]
     try:
         yield process
