@@ -99,8 +99,9 @@ class Drag:
         rig = self.skeleton
         positions = np.asarray(positions, np.float64)
         _check("positions", positions, (len(self._ends), 3))
-        use = np.ones(len(self._ends), bool) if weights is None else np.asarray(weights) > 0
-        _check("weights", np.asarray(use, float), (len(self._ends),))
+        shares = np.ones(len(self._ends)) if weights is None else np.asarray(weights, np.float64)
+        _check("weights", shares, (len(self._ends),))
+        use = shares > 0
         targets = positions @ rig.axes.T / rig.leg_length
         off = np.linalg.norm(targets - self._start.positions, axis=1)
         self.moved |= use & (off > AT_START)

@@ -123,27 +123,31 @@ def _with_other_value(value: Any, rng: np.random.Generator) -> Any:
 
 
 def damaged_bytes(data: bytes, rng: np.random.Generator) -> bytes:
-    """Bits flipped, pieces cut out, repeated, exchanged or made up."""
+    """Bits flipped, pieces cut out, repeated, exchanged or made up, one to three times."""
     for _ in range(int(rng.integers(1, 4))):
-        a, b = sorted(int(x) for x in rng.integers(0, len(data) + 1, 2))
-        b = min(b, a + int(rng.integers(1, 300)))
-        kind = int(rng.integers(0, 6))
-        if kind == 0:
-            data = data[:a]
-        elif kind == 1:
-            data = data[:a] + data[b:]
-        elif kind == 2:
-            data = data[:b] + data[a:b] * int(rng.integers(1, 20)) + data[b:]
-        elif kind == 3:
-            data = data[:a] + rng.integers(0, 256, b - a, dtype=np.uint8).tobytes() + data[b:]
-        elif kind == 4:
-            data = data[:a] + (b"\xff", b"\x00")[int(rng.integers(2))] * (b - a) + data[b:]
-        elif data:
-            flipped = bytearray(data)
-            for at in rng.integers(0, len(data), 4):
-                flipped[int(at)] ^= 1 << int(rng.integers(8))
-            data = bytes(flipped)
+        data = damaged_once(data, rng)
     return data
+
+
+def damaged_once(data: bytes, rng: np.random.Generator) -> bytes:
+    """The data with one piece of up to 300 bytes cut out, repeated, exchanged or made up, or cut short, or bits flipped."""
+    a, b = sorted(int(x) for x in rng.integers(0, len(data) + 1, 2))
+    b = min(b, a + int(rng.integers(1, 300)))
+    kind = int(rng.integers(0, 6))
+    if kind == 0:
+        return data[:a]
+    if kind == 1:
+        return data[:a] + data[b:]
+    if kind == 2:
+        return data[:b] + data[a:b] * int(rng.integers(1, 20)) + data[b:]
+    if kind == 3:
+        return data[:a] + rng.integers(0, 256, b - a, dtype=np.uint8).tobytes() + data[b:]
+    if kind == 4:
+        return data[:a] + (b"\xff", b"\x00")[int(rng.integers(2))] * (b - a) + data[b:]
+    flipped = bytearray(data)
+    for at in rng.integers(0, len(data), 4) if data else ():
+        flipped[int(at)] ^= 1 << int(rng.integers(8))
+    return bytes(flipped)
 
 
 def _changed(member: bytes, rng: np.random.Generator) -> bytes:

@@ -89,18 +89,10 @@ def mutated(data: bytes, rng: np.random.Generator) -> bytes:
     for _ in range(int(rng.integers(1, 9))):
         if not data:
             return data
-        a, b = sorted(int(x) for x in rng.integers(0, len(data) + 1, 2))
-        b = min(b, a + int(rng.integers(1, 400)))
-        kind = int(rng.integers(0, 13))
-        if kind == 0:
-            data = data[:a]
-        elif kind == 1:
-            data = data[:a] + data[b:]
-        elif kind == 2:
-            data = data[:b] + data[a:b] * int(rng.integers(1, 20)) + data[b:]
-        elif kind == 3:
-            data = data[:a] + rng.integers(0, 256, max(1, min(b - a, 40)), dtype=np.uint8).tobytes() + data[b:]
-        elif kind in (4, 5, 6):
+        a, kind = int(rng.integers(0, len(data) + 1)), int(rng.integers(0, 13))
+        if kind < 4 or kind == 9:
+            data = arrays.damaged_once(data, rng)
+        elif kind < 7:
             data = data[:a] + b" " + WORDS[int(rng.integers(len(WORDS)))] + b" " + data[a:]
         elif kind == 7:
             lines = data.split(b"\n")
@@ -111,11 +103,6 @@ def mutated(data: bytes, rng: np.random.Generator) -> bytes:
             lines = data.split(b"\n")
             del lines[int(rng.integers(len(lines)))]
             data = b"\n".join(lines)
-        elif kind == 9:
-            flipped = bytearray(data)
-            for at in rng.integers(0, len(data), 5):
-                flipped[int(at)] ^= 1 << int(rng.integers(8))
-            data = bytes(flipped)
         elif kind == 10:
             words = data.split(b" ")
             words[int(rng.integers(len(words)))] = WORDS[int(rng.integers(len(WORDS)))]

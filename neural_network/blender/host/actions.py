@@ -15,14 +15,8 @@ GROUPS_MUTE = not SLOTTED
 
 def curves(action: Any, slot: Any) -> Iterator[bpy.types.FCurve]:
     """The F-Curves of a slot; before Blender 4.4 those of the action."""
-    if not SLOTTED:
-        yield from action.fcurves
-        return
-    for layer in action.layers:
-        for strip in layer.strips:
-            bag = strip.channelbag(slot) if slot is not None else None
-            if bag is not None:
-                yield from bag.fcurves
+    for bag in _bags(action, slot):
+        yield from bag.fcurves
 
 
 def plays(curve: bpy.types.FCurve) -> bool:
@@ -87,37 +81,33 @@ def new_curve(action: Any, slot: Any, path: str, index: int, group: str) -> bpy.
 
 def groups(action: Any, slot: Any) -> list[Any]:
     """The channel groups of a slot; before Blender 4.4 those of the action."""
-    if not SLOTTED:
-        return list(action.groups)
-    bags = [strip.channelbag(slot) for layer in action.layers for strip in layer.strips] if slot is not None else []
-    return [group for bag in bags if bag is not None for group in bag.groups]
+    return [group for bag in _bags(action, slot) for group in bag.groups]
 
 
 def remove_curve(action: Any, slot: Any, curve: Any) -> None:
     """Remove an F-Curve of :func:`curves`."""
-    if not SLOTTED:
-        action.fcurves.remove(curve)
-        return
-    for layer in action.layers:
-        for strip in layer.strips:
-            bag = strip.channelbag(slot)
-            if bag is not None and any(found == curve for found in bag.fcurves):
-                bag.fcurves.remove(curve)
-                return
+    for bag in _bags(action, slot):
+        if any(found == curve for found in bag.fcurves):
+            bag.fcurves.remove(curve)
+            return
 
 
 def remove_groups(action: Any, slot: Any, keep: set[str]) -> None:
     """Remove the empty channel groups of a slot whose names are not in ``keep``."""
-    for group in groups(action, slot):
-        if group.name not in keep and not len(group.channels):
-            if not SLOTTED:
-                action.groups.remove(group)
-                continue
-            for layer in action.layers:
-                for strip in layer.strips:
-                    bag = strip.channelbag(slot)
-                    if bag is not None and any(found == group for found in bag.groups):
-                        bag.groups.remove(group)
+    for bag in _bags(action, slot):
+        for group in list(bag.groups):
+            if group.name not in keep and not len(group.channels):
+                bag.groups.remove(group)
+
+
+def _bags(action: Any, slot: Any) -> list[Any]:
+    """What holds the F-Curves and channel groups of a slot: its channel bags, or before Blender 4.4 the action itself."""
+    if not SLOTTED:
+        return [action]
+    if slot is None:
+        return []
+    bags = [strip.channelbag(slot) for layer in action.layers for strip in layer.strips]
+    return [bag for bag in bags if bag is not None]
 
 
 def keep(action: Any) -> None:
