@@ -278,7 +278,6 @@ MEMORY = Path("/dev/shm")
 MOST_PROCESSES = 4
 """More spend longer on importing and collecting than they save."""
 
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not even import the test files of a folder whose tests are all left out."""
     left_out = {REPO / "tests" / name for name in ("host", "window") if f"not {name}" in config.option.markexpr}
@@ -300,19 +299,20 @@ def without_host(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads its option
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Divide a run of the whole suite without Blender among processes, where pytest-xdist is installed.
+    """Divide a run of the whole suite among processes, where pytest-xdist is installed; each has a Blender of its own.
 
-    Host tests share one Blender, so a run that includes them stays in one process, as does one of named files or one with a
-    debugger. ``-n`` on the command line overrides all this.
+    A run of named files, one with a debugger and one that opens windows stay in one process. ``-n`` on the command line
+    overrides all this.
     """
     option = config.option
     if hasattr(config, "workerinput") or getattr(option, "numprocesses", 0) is not None:  # a worker, no xdist, or -n
         return
     whole = config.args_source is not pytest.Config.ArgsSource.ARGS
-    if whole and without_host(config) and not option.usepdb and not option.collectonly:
-        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        if processors > 1:
-            option.numprocesses = min(processors, MOST_PROCESSES)
+    windows = "not window" not in option.markexpr and not importlib.import_module("window.launch").missing()
+    alone = option.usepdb or option.collectonly or windows
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if whole and not alone and processors > 1:
+        option.numprocesses = min(processors, MOST_PROCESSES)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -315,15 +315,16 @@ FAULTY = ("05_05", "05_06", "05_08", "05_15", "05_16", "05_17", "05_18", "05_19"
 
 
 @pytest.mark.slow
-def test_of_all_motion_capture_only_faulty_takes_are_doubted(mocap: Path) -> None:
+@pytest.mark.parametrize("part", range(4))  # for several processes
+def test_of_all_motion_capture_only_faulty_takes_are_doubted(part: int, mocap: Path) -> None:
     words = ("fault", "trembles", "upside down", "handstand", "nobody stands", "swapped", "left out")
     doubted = set()
     files = sorted([*mocap.rglob("*.bvh"), *mocap.rglob("*.amc")])
     assert len(files) > 100
-    for path in files:
+    for path in files[part::4]:
         if any(word in read(path)[3] for word in words):
             doubted.add(path.stem)
-    assert doubted == set(FAULTY)
+    assert doubted == set(FAULTY) & {path.stem for path in files[part::4]}
 
 
 # ---------------------------------------------------------------- motion that trembles

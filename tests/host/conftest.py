@@ -100,7 +100,12 @@ def empty(extension: ModuleType, tmp_path: Path) -> Iterator[ModuleType]:
 
 
 @pytest.fixture
-def demo(empty: ModuleType) -> object:
-    """The demo character with its actions, as the button adds it."""
-    assert empty.ops.neural_ik.add_demo_character() == {"FINISHED"}
+def demo(empty: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> object:
+    """The demo character with its actions, as the button adds it; later tests get the scene that it left, unnamed."""
+    scene = tmp_path_factory.getbasetemp() / "demo.blend"
+    if scene.exists():
+        empty.ops.wm.read_homefile(filepath=str(scene), use_factory_startup=False)
+    else:
+        assert empty.ops.neural_ik.add_demo_character() == {"FINISHED"}
+        empty.ops.wm.save_as_mainfile(filepath=str(scene), copy=True, compress=False)
     return empty.context.active_object

@@ -112,10 +112,11 @@ def test_the_cancel_file_ends_a_training_with_its_best_weights(extension: Module
 
 KILLED = """
 import os, signal, sys
-sys.path.insert(0, sys.argv[1])
+repo, data, weights = sys.argv[-3:]
+sys.path.insert(0, repo)
 from pathlib import Path
 from neural_network.blender.learn import trainer
-words = trainer.command(Path(sys.argv[2]), Path(sys.argv[3]), ["--epochs", "100000", "--no-beside", "--hidden", "8"])
+words = trainer.command(Path(data), Path(weights), ["--epochs", "100000", "--no-beside", "--hidden", "8"])
 for message in trainer.train(words, trainer.cancel_path()):
     if message is not None:
         print("an epoch", flush=True)
@@ -131,7 +132,11 @@ def test_a_trainer_ends_and_saves_when_blender_is_killed_and_the_next_one_cleans
     trainer, memory = wing("blender.learn.trainer"), wing("blender.host.memory")
     temporary, weights = tmp_path / "tmp", tmp_path / "weights" / "best.npy"
     temporary.mkdir()
-    words = [sys.executable, "-c", KILLED, str(REPO), str(memory.SHIPPED_DATA), str(weights)]
+    import bpy
+
+    own = bpy.app.binary_path  # empty in the module
+    begin = [own, "-b", "--factory-startup", "--python-expr", KILLED, "--"] if own else [sys.executable, "-c", KILLED]
+    words = [*begin, str(REPO), str(memory.SHIPPED_DATA), str(weights)]
     killed = subprocess.run(
         words, env={**os.environ, "TMPDIR": str(temporary)}, capture_output=True, text=True, timeout=120, check=False
     )
