@@ -278,6 +278,7 @@ MEMORY = Path("/dev/shm")
 MOST_PROCESSES = 4
 """More spend longer on importing and collecting than they save."""
 
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not even import the test files of a folder whose tests are all left out."""
     left_out = {REPO / "tests" / name for name in ("host", "window") if f"not {name}" in config.option.markexpr}
