@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -80,42 +81,57 @@ class BodyShape:
     hinges: tuple[Hinge, ...]
     chest: int  # the bone from which arms and head branch off; -1 where that is the Hips, or there are none
 
-    def points(self, orientations: np.ndarray, heads: np.ndarray) -> np.ndarray:
-        """(K, 3) the points of a pose: ``orientations`` (J, 3, 3) relative to the T-pose, ``heads`` (J, 3)."""
-        return (
-            heads[self.point_bones] + np.matmul(orientations[self.point_bones], self.point_offsets[:, :, None])[..., 0]
-        )
+    def places(self, orientations: np.ndarray, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The points (K, 3) and the ends of the parts' segments (C, 2, 3) in a pose.
 
-    def gaps(self, orientations: np.ndarray, heads: np.ndarray) -> Gaps:
-        """How far apart the pairs of parts are in a pose."""
+        ``orientations`` (J, 3, 3) are relative to the T-pose, ``heads`` (J, 3).
+        """
+        bones, offsets = self._carried
+        every = heads[bones] + np.matmul(orientations[bones], offsets)[:, :, 0]
+        count = len(self.point_bones)
+        return every[:count], every[count:].reshape(-1, 2, 3)
+
+    def gaps(self, parts: np.ndarray) -> Gaps:
+        """How far apart the pairs of parts are whose segments end at ``parts`` (C, 2, 3)."""
         i, j = self.pairs.T
-        ends = heads[self.part_bones] + np.matmul(orientations[self.part_bones], self.part_offsets[..., None])[..., 0]
-        first, second = closest_points(ends[i, 0], ends[i, 1], ends[j, 0], ends[j, 1])
+        a, b = parts[i], parts[j]
+        first, second = closest_points(a[:, 0], a[:, 1], b[:, 0], b[:, 1])
         between = first - second
         distance = np.sqrt(np.einsum("mc,mc->m", between, between))
         normal = between / np.maximum(distance, 1e-6)[:, None]
         gap = distance - self.part_radius[i] - self.part_radius[j]
         return Gaps(gap, first, second, normal, self.part_bones[i, 1], self.part_bones[j, 1])
 
-    def balance(self, orientations: np.ndarray, heads: np.ndarray, ground: float) -> tuple[float, np.ndarray]:
+    @cached_property
+    def _carried(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bones (K + 2 C) and offsets (K + 2 C, 3, 1) of the points and the parts' ends."""
+        bones = np.concatenate([self.point_bones, self.part_bones.reshape(-1)])
+        return bones, np.concatenate([self.point_offsets, self.part_offsets.reshape(-1, 3)])[:, :, None]
+
+    def balance(self, points: np.ndarray, heads: np.ndarray, ground: float) -> tuple[float, np.ndarray]:
         """How far the centre of mass is outside what the body stands on, negative inside, and the way back (3), a unit vector.
 
-        A foot counts less the higher it is lifted, and a hand more the nearer it comes to the floor at height ``ground``, so
-        that nothing jumps.
+        ``points`` (K, 3) and ``heads`` (J, 3) are those of a pose. A foot counts less the higher it is lifted, and a hand more
+        the nearer it comes to the floor at height ``ground``, so that nothing jumps.
         """
-        centre = self.mass @ heads
-        points = self.points(orientations, heads)
-        soles = points[self.soles]  # (feet, 2, 3)
-        share = _fades(soles[:, :, 2].min(axis=1) - ground)
-        lowest = int(share.argmax())
-        share = share / share[lowest] if share[lowest] > 0.05 else np.ones(len(share))
-        middle = soles[lowest].mean(axis=0)
-        stands = (middle + share[:, None, None] * (_with_width(soles) - middle)).reshape(-1, 3)
-        hands = _fades(points[self.fingertips, 2] - ground - 0.03)
-        middle = stands.mean(axis=0)
-        leaning = middle + hands[:, None] * (points[self.fingertips] - middle)
-        outside, way = outside_hull(centre[:2], np.concatenate([stands, leaning[hands > 0]])[:, :2])
-        return outside, np.array([way[0], way[1], 0.0])
+        x, y = (self.mass @ heads)[:2].tolist()
+        soles = points[self.soles].tolist()  # [foot][heel, tip][x, y, z]; in plain arithmetic: there are few
+        shares = [_fade(min(heel[2], tip[2]) - ground) for heel, tip in soles]
+        most = max(shares)
+        lowest = shares.index(most)
+        heel, tip = soles[lowest]
+        at_x, at_y = 0.5 * (heel[0] + tip[0]), 0.5 * (heel[1] + tip[1])
+        stands = []
+        for share, sole in zip(shares, soles, strict=True):
+            share = share / most if most > 0.05 else 1.0
+            stands += [(at_x + share * (a - at_x), at_y + share * (b - at_y)) for a, b in _corners(*sole)]
+        at_x, at_y = sum(a for a, _ in stands) / len(stands), sum(b for _, b in stands) / len(stands)
+        for hand in points[self.fingertips].tolist():
+            share = _fade(hand[2] - ground - 0.03)
+            if share > 0:
+                stands.append((at_x + share * (hand[0] - at_x), at_y + share * (hand[1] - at_y)))
+        outside, (x, y) = outside_hull((x, y), stands)
+        return outside, np.array([x, y, 0.0])
 
 
 @dataclass(frozen=True)
@@ -252,17 +268,18 @@ def closest_points(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -
     return a + s[:, None] * u, c + t[:, None] * v
 
 
-def outside_hull(point: np.ndarray, corners: np.ndarray) -> tuple[float, np.ndarray]:
-    """How far ``point`` (2) is outside the convex hull of ``corners`` (K, 2), negative inside, and the way back (2), a unit vector.
+def outside_hull(point: tuple[float, float], corners: list[tuple[float, float]]) -> tuple[float, tuple[float, float]]:
+    """How far ``point`` is outside the convex hull of ``corners`` (K), negative inside, and the way back, a unit vector.
 
     Inside, the way leads inwards from the nearest edge. Without corners: 0 and no way. In plain arithmetic: there are few.
     """
-    hull = convex_hull(corners).tolist()
+    hull = convex_hull(corners)
     if not hull:
-        return 0.0, np.zeros(2)
-    x, y = float(point[0]), float(point[1])
+        return 0.0, (0.0, 0.0)
+    x, y = point
     nearest, way, inside = math.inf, (0.0, 0.0), len(hull) > 2
-    for (ax, ay), (bx, by) in zip(hull, hull[1:] + hull[:1], strict=True):
+    ax, ay = hull[-1]
+    for bx, by in hull:
         ex, ey, px, py = bx - ax, by - ay, x - ax, y - ay
         share = min(max((px * ex + py * ey) / max(ex * ex + ey * ey, 1e-12), 0.0), 1.0)
         to = share * ex - px, share * ey - py
@@ -270,15 +287,17 @@ def outside_hull(point: np.ndarray, corners: np.ndarray) -> tuple[float, np.ndar
         if distance < nearest:
             nearest, way = distance, to
         inside = inside and ex * py - ey * px >= 0
+        ax, ay = bx, by
     sign = -1.0 if inside else 1.0
-    return sign * nearest, np.array(way) * (sign / max(nearest, 1e-9))
+    scale = sign / max(nearest, 1e-9)
+    return sign * nearest, (way[0] * scale, way[1] * scale)
 
 
-def convex_hull(corners: np.ndarray) -> np.ndarray:
-    """The corners (H, 2) of the convex hull of points (K, 2), counter-clockwise (Andrew's monotone chain)."""
-    points = sorted({(float(x), float(y)) for x, y in corners})
+def convex_hull(corners: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The corners of the convex hull of points (K), counter-clockwise (Andrew's monotone chain)."""
+    points = sorted(set(corners))
     if len(points) < 3:
-        return np.array(points).reshape(-1, 2)
+        return points
     hull: list[tuple[float, float]] = []
     for part in (points, points[::-1]):
         line: list[tuple[float, float]] = []
@@ -290,20 +309,20 @@ def convex_hull(corners: np.ndarray) -> np.ndarray:
                 line.pop()
             line.append((x, y))
         hull += line[:-1]
-    return np.array(hull)
+    return hull
 
 
-def _with_width(soles: np.ndarray) -> np.ndarray:
-    """(feet, 4, 3) corners of the soles from the middle of their heels and toes (feet, 2, 3)."""
-    along = soles[:, 1] - soles[:, 0]
-    across = np.stack([-along[:, 1], along[:, 0], np.zeros(len(along))], axis=1)
-    across *= (HALF_SOLE / np.maximum(np.linalg.norm(across, axis=1), 1e-6))[:, None]
-    return np.concatenate([soles + across[:, None], soles - across[:, None]], axis=1)
+def _corners(heel: list[float], tip: list[float]) -> list[tuple[float, float]]:
+    """The corners of a sole on the floor, from the middle of its heel and toe."""
+    across_x, across_y = heel[1] - tip[1], tip[0] - heel[0]
+    scale = HALF_SOLE / max(math.hypot(across_x, across_y), 1e-6)
+    across_x, across_y = scale * across_x, scale * across_y
+    return [(x + sign * across_x, y + sign * across_y) for sign in (1, -1) for x, y, _ in (heel, tip)]
 
 
-def _fades(height: np.ndarray) -> np.ndarray:
+def _fade(height: float) -> float:
     """1 on the floor, 0 from 0.16 m (of the reference rig) above it on, smooth between."""
-    t = np.clip(height / (0.16 * METRE), 0, 1)
+    t = min(max(height / (0.16 * METRE), 0.0), 1.0)
     return 1 - t * t * (3 - 2 * t)
 
 

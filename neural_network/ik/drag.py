@@ -27,8 +27,8 @@ from ..core.skeleton import Skeleton
 from . import density
 from .body_shape import BodyShape, make_shape
 from .context import headings
-from .drag_conditions import Conditions, DragSettings, Pose, Targets, make_conditions, skew_products
-from .refinement import clamp
+from .drag_conditions import Conditions, DragSettings, Measured, Pose, Targets, make_conditions, skew_products
+from .quick_limits import JointLimits
 from .single_kinematics import forward_one, make_plan
 
 
@@ -75,6 +75,7 @@ class Drag:
         self._plan = make_plan(skeleton, True)
         self._shape = make_shape(skeleton)
         self._hinges = _hinges(self._shape)
+        self._limits = JointLimits(skeleton)
         self._begin = rotations.matrix_from_axis_angle(skeleton.to_core(rot))
         self._begin_root = root @ skeleton.axes.T / skeleton.leg_length
         self._metric = _in_core_axes(density.with_anatomy(skeleton, covariance), self._begin[0])
@@ -85,7 +86,7 @@ class Drag:
         self._start = Targets(pose.heads[self._ends], pose.orientations[self._ends])
         self.moved = np.zeros(len(self._ends), bool)
         self._conditions: Conditions = make_conditions(
-            skeleton, self._shape, self.settings, pose, ground / skeleton.leg_length, self._over_limits(pose.turns)[1]
+            skeleton, self._shape, self.settings, pose, ground / skeleton.leg_length, self._limits.excess(pose.turns)
         )
 
     def solve(
@@ -119,42 +120,43 @@ class Drag:
         settings = self.settings
         share = settings.smooth / (1 + settings.smooth)
         centre, metric = self._change * share, self._metric / (1 + settings.smooth)
-        pose, cost = self._look(self._change, centre)
+        pose, found, cost = self._look(self._change, centre)
         for number in range(settings.steps):
-            step = centre + self._likely(pose, centre, metric) - self._change
+            step = centre + self._likely(pose, found, centre, metric) - self._change
             largest = float(np.abs(step[:-3]).max())
             size = min(1.0, STEP_MOST / max(largest, 1e-9))
             for _ in range(HALVINGS + 1):
                 change = self._change + size * step
-                new, new_cost = self._look(change, centre)
+                new, new_found, new_cost = self._look(change, centre)
                 if new_cost <= cost + 1e-6 * abs(cost):
                     break
                 size *= SHORTER
             else:
                 break
             saved, cost = cost - new_cost, new_cost
-            self._change, pose = change, new
+            self._change, pose, found = change, new, new_found
             if largest * size < STEP_LEAST or (number and saved < COST_LEAST):
                 break
         return pose
 
-    def _likely(self, pose: Pose, centre: np.ndarray, metric: np.ndarray) -> np.ndarray:
+    def _likely(self, pose: Pose, found: Measured, centre: np.ndarray, metric: np.ndarray) -> np.ndarray:
         """What to add to ``centre`` for the most likely change that meets the conditions, as far as slopes tell."""
-        conditions = self._conditions
-        slopes = conditions.slopes(_carried(pose.slope_orientations, self._change))
-        missing = conditions.missing + slopes @ (self._change - centre)
+        bent = self._bent(pose.turns)
+        orientations, heads = (pose.orientations, pose.heads) if bent is None else self._placed(bent, pose.heads[0])
+        rows = self._conditions.rows(pose, heads, found)
+        slopes = skew_products(rows.arms, rows.ways, _carried(orientations, self._change))
+        missing = rows.missing + slopes @ (self._change - centre)
         spread = metric @ slopes.T
         system = slopes @ spread
-        system[np.diag_indices(len(system))] += conditions.variances + 1e-9
-        one_sided = conditions.one_sided
-        active = ~one_sided | (conditions.missing > 0)
+        system.flat[:: len(system) + 1] += rows.variances + 1e-9
+        active = ~rows.one_sided | (rows.missing > 0)
         force = np.zeros(len(missing))
         for _ in range(EXCHANGES):
-            rows = np.flatnonzero(active)
+            pressed = np.flatnonzero(active)
             force[:] = 0
-            force[rows] = np.linalg.solve(system[np.ix_(rows, rows)], missing[rows])
+            force[pressed] = np.linalg.solve(system[pressed[:, None], pressed], missing[pressed])
             left = missing - system @ force
-            presses = np.where(one_sided, np.where(active, force > 0, left > 1e-5), True)
+            presses = np.where(rows.one_sided, np.where(active, force > 0, left > 1e-5), True)
             if np.array_equal(presses, active):
                 break
             active = presses
@@ -163,36 +165,35 @@ class Drag:
     def _hit_exactly(self, pose: Pose) -> Pose:
         """Steps on held effectors and on dragged ones that are near, until they are where they belong."""
         for _ in range(EXACT_STEPS):
-            found = self._conditions.exactly(pose, NEARLY)
-            if found is None or np.abs(found[1]).max() < CLOSE:
+            rows = self._conditions.exactly(pose, NEARLY)
+            if rows is None or np.abs(rows.missing).max() < CLOSE:
                 break
-            arms, missing, ways = found
-            slopes = skew_products(arms, ways, _carried(pose.orientations, self._change))
+            slopes = skew_products(rows.arms, rows.ways, _carried(pose.orientations, self._change))
             spread = self._metric @ slopes.T
-            step = spread @ np.linalg.solve(slopes @ spread + 1e-8 * np.eye(len(missing)), missing)
+            system = slopes @ spread
+            system.flat[:: len(system) + 1] += rows.variances
+            step = spread @ np.linalg.solve(system, rows.missing)
             self._change = self._change + step * min(1.0, STEP_MOST / max(float(np.abs(step[:-3]).max()), 1e-9))
             pose = self._pose(self._change)
         return pose
 
     # ------------------------------------------------------------------ poses
 
-    def _look(self, change: np.ndarray, centre: np.ndarray) -> tuple[Pose, float]:
-        """The pose of a change, with its conditions up to date, and its cost."""
+    def _look(self, change: np.ndarray, centre: np.ndarray) -> tuple[Pose, Measured, float]:
+        """The pose of a change, what it misses of the conditions, and its cost."""
         pose = self._pose(change)
-        cost = self._conditions.update(pose, *self._over_limits(pose.turns))
+        found = self._conditions.measure(pose, self._limits.excess(pose.turns))
         off = change - centre
-        return pose, cost + 0.5 * (1 + self.settings.smooth) * float(off @ self._precision @ off)
+        return pose, found, found.cost + 0.5 * (1 + self.settings.smooth) * float(off @ self._precision @ off)
 
     def _pose(self, change: np.ndarray) -> Pose:
         turns = np.matmul(self._begin, quick.matrix_from_axis_angle(change[:-3].reshape(-1, 3)))
-        root = self._begin_root + change[-3:]
+        return Pose(turns, *self._placed(turns, self._begin_root + change[-3:]))
+
+    def _placed(self, turns: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Orientations (J, 3, 3) and heads (J, 3) of ``turns`` (J, 3, 3) with the Hips' head at ``root`` (3)."""
         inverse, heads = forward_one(self._plan, turns)
-        orientations, heads = inverse.transpose(0, 2, 1), heads.T + root
-        bent = self._bent(turns)
-        if bent is None:
-            return Pose(turns, orientations, heads, orientations, heads)
-        bent_inverse, bent_heads = forward_one(self._plan, bent)
-        return Pose(turns, orientations, heads, bent_inverse.transpose(0, 2, 1), bent_heads.T + root)
+        return inverse.transpose(0, 2, 1), heads.T + root
 
     def _bent(self, turns: np.ndarray) -> np.ndarray | None:
         """``turns`` (J, 3, 3) with every knee and elbow flexed by at least :data:`FLEXED`, None where all are.
@@ -217,19 +218,6 @@ class Drag:
             if hinges.is_leg[k]:
                 out[end] = back @ out[end]
         return out
-
-    def _over_limits(self, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rotation vectors (J, 3) that bring each bone back inside its joint limits, and their lengths (J)."""
-        out = np.zeros((len(turns), 3))
-        if self.settings.limits is None or self.skeleton.limits is None:
-            return out, np.zeros(len(turns))
-        rot = quick.axis_angle_from_matrix(turns)
-        inside = clamp(self.skeleton, np.ascontiguousarray(rot.T[:, :, None]))[:, :, 0].T
-        outside = np.flatnonzero(np.abs(inside - rot).max(axis=1) > 1e-7)
-        if len(outside):
-            back = np.matmul(quick.matrix_from_axis_angle(inside[outside]), turns[outside].swapaxes(-1, -2))
-            out[outside] = quick.axis_angle_from_matrix(back)
-        return out, np.sqrt(np.einsum("jc,jc->j", out, out))
 
 
 class _Hinges(NamedTuple):

@@ -10,22 +10,22 @@ Leg lengths, radians, core axes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ..core import quick_rotations as quick
 from ..core.skeleton import Skeleton
-from .body_shape import METRE, BodyShape
+from .body_shape import METRE, BodyShape, Gaps
 
 NEAR = 0.06  # one-sided conditions nearer than this may begin to press within a step
 FARTHEST = 0.12  # a step aims at most so far
 HARD = 1e-5  # variance by which held effectors count in the cost; steps meet them exactly
 SOFT_FLOOR = 0.02  # variance of fingertips in the soft zone above the floor
 FADE = 0.3  # way of a target after which a body that began out of balance is back in it by 1 - 1/e
-UP = np.array([0.0, 0, 1])
-AHEAD = np.array([0.0, -1, 0])
+_AXES = np.eye(3)
 _CROSS = np.stack([np.cross(row, np.eye(3)) for row in np.eye(3)])  # [c, k] = e_c x e_k
 _TO_AXES = _CROSS.reshape(3, 9)
 _ABOUT = _CROSS.transpose(1, 0, 2).reshape(3, 9)
@@ -67,13 +67,11 @@ class DragSettings:
 
 
 class Pose(NamedTuple):
-    """A pose, and the bent one at which slopes are taken."""
+    """A pose."""
 
     turns: np.ndarray  # (J, 3, 3) relative to the parent
     orientations: np.ndarray  # (J, 3, 3) relative to the T-pose
     heads: np.ndarray  # (J, 3)
-    slope_orientations: np.ndarray  # (J, 3, 3)
-    slope_heads: np.ndarray  # (J, 3)
 
 
 class Targets(NamedTuple):
@@ -81,6 +79,41 @@ class Targets(NamedTuple):
 
     positions: np.ndarray  # (E, 3)
     orientations: np.ndarray  # (E, 3, 3)
+
+
+class Excess(NamedTuple):
+    """Bones (K) that a pose has outside their joint limits."""
+
+    bones: np.ndarray  # (K)
+    back: np.ndarray  # (K, 3) rotation vectors that bring them back inside, in the axes of the parent
+    angle: np.ndarray  # (K) their lengths
+
+
+class Measured(NamedTuple):
+    """What a pose misses of each kind of condition, and what that costs; :meth:`Conditions.rows` makes rows of it."""
+
+    cost: float
+    off: np.ndarray  # (E, 3) from the effectors to where they are kept or dragged to
+    turned: np.ndarray  # (kept, 3) rotation vectors back to the orientations of the start
+    excess: Excess
+    limits: np.ndarray  # (K) how far they are outside beyond what is allowed
+    points: np.ndarray  # (K, 3)
+    height: np.ndarray  # (K) of the points above what is allowed
+    gaps: Gaps
+    inside: np.ndarray  # (M) how far parts are in each other, negative apart
+    lean: float
+    outside: float
+    way: np.ndarray  # (3) to where the body is in balance
+
+
+class Rows(NamedTuple):
+    """Conditions (K) as rows of the system; see the module."""
+
+    arms: np.ndarray  # (K, J, 3)
+    ways: np.ndarray  # (K, 3)
+    missing: np.ndarray  # (K)
+    variances: np.ndarray  # (K)
+    one_sided: np.ndarray  # (K) bool
 
 
 def skew_products(arms: np.ndarray, ways: np.ndarray, carried: np.ndarray) -> np.ndarray:
@@ -91,7 +124,7 @@ def skew_products(arms: np.ndarray, ways: np.ndarray, carried: np.ndarray) -> np
 
 @dataclass
 class Conditions:
-    """The conditions of one drag; :meth:`begin` for each set of targets, :meth:`update` for each pose, then :meth:`slopes`."""
+    """The conditions of one drag; :meth:`begin` for each set of targets, :meth:`measure` for each pose, then :meth:`rows`."""
 
     skeleton: Skeleton
     shape: BodyShape
@@ -105,184 +138,214 @@ class Conditions:
     allowed_limits: np.ndarray  # (J) >= 0
     allowed_balance: float
     allowed_back: float
-    missing: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    variances: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    one_sided: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
 
     def begin(self, targets: np.ndarray, use: np.ndarray, moved: np.ndarray, start: Targets, travel: float) -> None:
         """Take targets (E, 3) for the effectors in ``use``, of which those ``moved`` are dragged and the others held."""
-        self._targets, self._start, self._travel = targets, start, travel
-        self._held, self._dragged = np.flatnonzero(use & ~moved), np.flatnonzero(use & moved)
-        self._planted = np.flatnonzero(self.standing & ~use)
+        settings = self.settings
+        held, planted = np.flatnonzero(use & ~moved), np.flatnonzero(self.standing & ~use)
+        self._dragged, self._kept, self._held = np.flatnonzero(use & moved), np.append(held, planted), held
+        self._aims = np.where(moved[:, None], targets, start.positions)
+        self._start = start.orientations
+        variances = np.zeros((len(self._kept), 2, 3))  # of the place and the turn of each
+        variances[len(held) :] = np.array([settings.planted, settings.planted_turn])[:, None]
+        self._variances, self._stiffness = variances.reshape(-1), 1 / np.maximum(variances, HARD)
+        self._sway = settings.sway + max(self.allowed_balance, 0) * float(np.exp(-travel / FADE))
 
-    def update(self, pose: Pose, back: np.ndarray, over: np.ndarray) -> float:
-        """Look at a pose; returns its cost. ``back`` (J, 3) leads each bone into its limits, which it is ``over`` (J) by."""
-        self._pose = pose
-        self._rows: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]] = []
-        cost = self._kept(self._held, 0.0, 0.0)
-        cost += self._kept(self._planted, self.settings.planted, self.settings.planted_turn)
-        cost += self._reached()
-        self._inside_limits(back, over)
-        self._above_floor()
-        self._out_of_itself()
-        self._not_leaning_back()
-        self._balanced()
-        self.missing = np.concatenate([row[2] for row in self._rows]) if self._rows else np.zeros(0)
-        self.variances = np.concatenate([row[3] for row in self._rows]) if self._rows else np.zeros(0)
-        self.one_sided = np.concatenate([np.full(len(row[2]), row[4]) for row in self._rows] or [np.zeros(0, bool)])
-        pressing = np.maximum(self.missing[self.one_sided], 0)
-        return cost + 0.5 * float(np.sum(pressing**2 / self.variances[self.one_sided]))
+    def measure(self, pose: Pose, excess: Excess) -> Measured:
+        """Look at a pose, which has ``excess`` over its joint limits."""
+        settings, shape, kept = self.settings, self.shape, self._kept
+        off = self._aims - pose.heads[self.ends]
+        turned = self._turned(pose, kept)
+        cost = 0.5 * float(np.vdot(self._stiffness[:, 0], off[kept] ** 2) + np.vdot(self._stiffness[:, 1], turned**2))
+        for e in self._dragged.tolist():
+            cost += settings.force * settings.reach * math.log1p(_length(off[e]) / settings.reach)
+        points, parts = shape.places(pose.orientations, pose.heads)
+        limits = excess.angle - self.allowed_limits[excess.bones]
+        if settings.limits is not None:
+            cost += _pressing(limits, settings.limits)
+        height = points[:, 2] - shape.point_clearance - (self.ground + settings.margin) - self.allowed_floor
+        if settings.floor is not None:
+            cost += _pressing(-height, settings.floor)
+            cost += _pressing(settings.soft_floor - height[shape.fingertips], SOFT_FLOOR)
+        gaps = shape.gaps(parts)
+        inside = settings.margin - gaps.gap - self.allowed_pairs
+        if settings.apart is not None:
+            cost += _pressing(inside, settings.apart)
+        lean = -np.inf
+        if settings.upright is not None and shape.chest >= 0:
+            lean = leaning_back(pose, shape.chest)[0] - max(self.allowed_back, settings.lean_back)
+            cost += 0.5 * max(lean, 0.0) ** 2 / settings.upright
+        outside, way = -np.inf, np.zeros(3)
+        if settings.balance is not None and self.skeleton.feet:
+            outside, way = shape.balance(points, pose.heads, self.ground)
+            outside -= self._sway
+            cost += 0.5 * max(outside, 0.0) ** 2 / settings.balance
+        return Measured(cost, off, turned, excess, limits, points, height, gaps, inside, lean, outside, way)
 
-    def slopes(self, carried: np.ndarray) -> np.ndarray:
-        """(K, 3 J + 3) by how much each condition's number grows with a change; ``carried`` as in :func:`skew_products`."""
-        if not self._rows:
-            return np.zeros((0, 3 * self.skeleton.count + 3))
-        return skew_products(
-            np.concatenate([r[0] for r in self._rows]), np.concatenate([r[1] for r in self._rows]), carried
-        )
-
-    def exactly(self, pose: Pose, near: float) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Arms, what is missing and ways of held effectors, and of dragged ones within ``near``; None where there are none."""
-        rows = []
-        for e in (*self._held, *self._dragged):
-            bone, is_held = self.ends[e], e in self._held
-            off = (self._start.positions[e] if is_held else self._targets[e]) - pose.heads[bone]
-            if not is_held and np.linalg.norm(off) > near:
-                continue
-            lever = (pose.heads[bone] - pose.heads) * self.above[bone][:, None]
-            rows.append((_along_axes(lever), off, np.eye(3)))
-            if is_held:
-                rows.append((self._turn_arms(bone), self._turned(pose, e), np.zeros((3, 3))))
-        if not rows:
-            return None
-        arms, missing, ways = (np.concatenate(part) for part in zip(*rows, strict=True))
-        return arms, missing, ways
-
-    # ------------------------------------------------------------------ one kind each
-
-    def _add(
-        self, arms: np.ndarray, ways: np.ndarray, missing: np.ndarray, variance: np.ndarray | float, one: bool
-    ) -> None:
-        self._rows.append((arms, ways, missing, np.broadcast_to(np.asarray(variance, float), missing.shape), one))
-
-    def _kept(self, effectors: np.ndarray, variance: float, turn_variance: float) -> float:
-        """Effectors that keep their place and orientation."""
-        cost = 0.0
-        for e in effectors:
-            bone = self.ends[e]
-            off, turned = self._start.positions[e] - self._pose.heads[bone], self._turned(self._pose, e)
-            self._add(self._place_arms(bone), np.eye(3), off, variance, False)
-            self._add(self._turn_arms(bone), np.zeros((3, 3)), turned, turn_variance, False)
-            cost += 0.5 * float(off @ off / max(variance, HARD) + turned @ turned / max(turn_variance, HARD))
-        return cost
-
-    def _reached(self) -> float:
-        """Dragged effectors: a pull whose force is ``force / (1 + distance / reach)``."""
-        settings, cost = self.settings, 0.0
-        for e in self._dragged:
-            bone = self.ends[e]
-            off = self._targets[e] - self._pose.heads[bone]
-            distance = float(np.linalg.norm(off))
+    def rows(self, pose: Pose, bent_heads: np.ndarray, found: Measured) -> Rows:
+        """The conditions of a measured pose that press or may begin to, their arms at the bent pose with ``bent_heads`` (J, 3)."""
+        settings, shape, build = self.settings, self.shape, _RowBuilder()
+        kept, dragged, count = self._kept, self._dragged, self.skeleton.count
+        arms = np.zeros((len(kept), 6, count, 3))
+        arms[:, :3] = self._place_arms(bent_heads, self.ends[kept])
+        arms[:, 3:] = self._turn_arms(self.ends[kept])
+        ways = np.zeros((len(kept), 6, 3))
+        ways[:, :3] = _AXES
+        missing = np.concatenate([found.off[kept], found.turned], axis=1).reshape(-1)
+        build.add(arms.reshape(-1, count, 3), ways.reshape(-1, 3), missing, self._variances, False)
+        for e in dragged.tolist():  # a pull whose force is force / (1 + distance / reach)
+            distance = _length(found.off[e])
             aimed = min(distance, FARTHEST)
             variance = max(settings.exact, aimed / settings.force * (1 + distance / settings.reach))
-            self._add(self._place_arms(bone), np.eye(3), off * (aimed / max(distance, 1e-9)), variance, False)
-            cost += settings.force * settings.reach * float(np.log1p(distance / settings.reach))
-        return cost
+            toward = found.off[e] * (aimed / max(distance, 1e-9))
+            build.add(self._place_arms(bent_heads, self.ends[[e]])[0], _AXES, toward, variance, False)
+        self._add_limits(build, pose, found)
+        self._add_points(build, pose.heads - bent_heads, bent_heads, found)
+        if found.lean > 0:
+            axis = leaning_back(pose, shape.chest)[1]
+            arms = (axis * self.above[shape.chest][:, None])[None]
+            build.add(arms, np.zeros((1, 3)), np.array([found.lean]), settings.upright, True)
+        if found.outside > -NEAR:
+            arms = self.balance_arms(pose.heads, found.way)[None]
+            build.add(arms, found.way[None], np.array([found.outside]), settings.balance, True)
+        return build.done()
 
-    def _inside_limits(self, back: np.ndarray, over: np.ndarray) -> None:
-        if self.settings.limits is None:
+    def exactly(self, pose: Pose, near: float) -> Rows | None:
+        """Rows of held effectors, and of dragged ones within ``near``, at the pose itself; None where there are none."""
+        off = self._aims - pose.heads[self.ends]
+        distances = np.sqrt(np.einsum("ec,ec->e", off, off))
+        held, dragged = self._held, self._dragged[distances[self._dragged] <= near]
+        placed = np.append(held, dragged)
+        if not len(placed):
+            return None
+        count = self.skeleton.count
+        arms = np.concatenate([self._place_arms(pose.heads, self.ends[placed]), self._turn_arms(self.ends[held])])
+        ways = np.zeros((len(arms), 3, 3))
+        ways[: len(placed)] = _AXES
+        missing = np.concatenate([off[placed].reshape(-1), self._turned(pose, held).reshape(-1)])
+        return Rows(
+            arms.reshape(-1, count, 3),
+            ways.reshape(-1, 3),
+            missing,
+            np.full(len(missing), 1e-8),
+            np.zeros(len(missing), bool),
+        )
+
+    def balance_arms(self, heads: np.ndarray, way: np.ndarray) -> np.ndarray:
+        """(J, 3) arms of the centre of mass along ``way`` (3), at a pose's ``heads`` (J, 3)."""
+        mass = self.shape.mass
+        moved = mass @ self.above  # (J) mass that each bone carries
+        lever = (mass * self.above.T) @ heads - moved[:, None] * heads
+        return np.asarray(lever @ (way @ _ABOUT).reshape(3, 3))
+
+    # ------------------------------------------------------------------ parts
+
+    def _add_limits(self, build: _RowBuilder, pose: Pose, found: Measured) -> None:
+        over = np.flatnonzero((found.limits > 1e-6) & (found.excess.bones > 0))
+        if self.settings.limits is None or not len(over):
             return
-        excess = over - self.allowed_limits
-        bones = np.flatnonzero(excess > 1e-6)
-        bones = bones[bones > 0]
+        bones = found.excess.bones[over]
         arms = np.zeros((len(bones), self.skeleton.count, 3))
-        parents = self._pose.orientations[self.skeleton.parents[bones]]
-        arms[np.arange(len(bones)), bones] = np.einsum("kab,kb->ka", parents, back[bones] / over[bones, None])
-        self._add(arms, np.zeros((len(bones), 3)), excess[bones], self.settings.limits, True)
+        way = found.excess.back[over] / found.excess.angle[over, None]
+        parents = pose.orientations[self.skeleton.parents[bones]]
+        arms[np.arange(len(bones)), bones] = np.matmul(parents, way[:, :, None])[:, :, 0]
+        build.add(arms, np.zeros((len(bones), 3)), found.limits[over], self.settings.limits, True)
 
-    def _above_floor(self) -> None:
-        settings, shape = self.settings, self.shape
-        if settings.floor is None:
+    def _add_points(self, build: _RowBuilder, bent: np.ndarray, bent_heads: np.ndarray, found: Measured) -> None:
+        """Points above the floor and parts out of each other; ``bent`` (J, 3) leads from the bent heads to the pose's."""
+        settings, shape, gaps = self.settings, self.shape, found.gaps
+        low = soft = near = np.zeros(0, int)
+        if settings.floor is not None:
+            low = np.flatnonzero(found.height < NEAR)
+            soft = shape.fingertips[found.height[shape.fingertips] < settings.soft_floor]
+        if settings.apart is not None:
+            near = np.flatnonzero(found.inside > -NEAR)
+        floor, pairs = np.append(low, soft), len(near)
+        if not len(floor) and not pairs:
             return
-        points = shape.points(self._pose.orientations, self._pose.heads)
-        gap = points[:, 2] - shape.point_clearance - self.ground - settings.margin - self.allowed_floor
-        low = np.flatnonzero(gap < NEAR)
-        self._add_up(points, low, -gap[low], settings.floor)
-        soft = shape.fingertips[gap[shape.fingertips] < settings.soft_floor]
-        self._add_up(points, soft, settings.soft_floor - gap[soft], SOFT_FLOOR)
+        bones = np.concatenate([shape.point_bones[floor], gaps.first_bone[near], gaps.second_bone[near]])
+        points = np.concatenate([found.points[floor], gaps.first[near], gaps.second[near]])
+        up, normal = np.zeros((len(floor), 3)), gaps.normal[near]
+        up[:, 2] = 1
+        lever = (points - bent[bones])[:, None] - bent_heads
+        lever *= self.above[bones][:, :, None]
+        arms = np.matmul(lever, (np.concatenate([up, normal, -normal]) @ _ABOUT).reshape(-1, 3, 3))
+        count = len(floor)
+        if pairs:
+            arms[count : count + pairs] += arms[count + pairs :]
+        build.add(
+            arms[: count + pairs],
+            np.concatenate([up, np.zeros((pairs, 3))]),
+            np.concatenate([-found.height[low], settings.soft_floor - found.height[soft], found.inside[near]]),
+            np.repeat([settings.floor or 1.0, SOFT_FLOOR, settings.apart or 1.0], [len(low), len(soft), pairs]),
+            True,
+        )
 
-    def _add_up(self, points: np.ndarray, which: np.ndarray, missing: np.ndarray, variance: float) -> None:
-        up = np.tile(UP, (len(which), 1))
-        self._add(self._point_arms(self.shape.point_bones[which], points[which], up), up, missing, variance, True)
+    def _place_arms(self, heads: np.ndarray, bones: np.ndarray) -> np.ndarray:
+        """(K, 3, J, 3) of the heads of ``bones`` (K) along the three axes, in a pose with ``heads`` (J, 3)."""
+        lever = (heads[bones][:, None] - heads) * self.above[bones][:, :, None]
+        return np.asarray((lever @ _TO_AXES).reshape(len(bones), len(heads), 3, 3).transpose(0, 2, 1, 3))
 
-    def _out_of_itself(self) -> None:
-        if self.settings.apart is None or not len(self.shape.pairs):
+    def _turn_arms(self, bones: np.ndarray) -> np.ndarray:
+        """(K, 3, J, 3) of the orientations of ``bones`` (K) about the three axes."""
+        return np.asarray(_AXES[:, None, :] * self.above[bones][:, None, :, None])
+
+    def _turned(self, pose: Pose, effectors: np.ndarray) -> np.ndarray:
+        """(K, 3) rotation vectors back to the orientations of the start."""
+        if not len(effectors):
+            return np.zeros((0, 3))
+        now = pose.orientations[self.ends[effectors]]
+        return np.asarray(quick.axis_angle_from_matrix(np.matmul(self._start[effectors], now.transpose(0, 2, 1))))
+
+
+class _RowBuilder:
+    """Collects rows."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._variances: list[float] = []
+        self._one_sided: list[bool] = []
+
+    def add(
+        self, arms: np.ndarray, ways: np.ndarray, missing: np.ndarray, variance: np.ndarray | float | None, one: bool
+    ) -> None:
+        """Rows of one kind; a number holds for all of them. A kind that is off adds none."""
+        if variance is None:
             return
-        gaps = self.shape.gaps(self._pose.orientations, self._pose.heads)
-        missing = self.settings.margin - gaps.gap - self.allowed_pairs
-        near = np.flatnonzero(missing > -NEAR)
-        arms = self._point_arms(gaps.first_bone[near], gaps.first[near], gaps.normal[near])
-        arms -= self._point_arms(gaps.second_bone[near], gaps.second[near], gaps.normal[near])
-        self._add(arms, np.zeros((len(near), 3)), missing[near], self.settings.apart, True)
+        self._parts.append((arms, ways, missing))
+        self._variances += variance.tolist() if isinstance(variance, np.ndarray) else [variance] * len(missing)
+        self._one_sided += [one] * len(missing)
 
-    def _not_leaning_back(self) -> None:
-        settings, chest = self.settings, self.shape.chest
-        if settings.upright is None or chest < 0:
-            return
-        lean, axis = leaning_back(self._pose, chest)
-        excess = lean - max(self.allowed_back, settings.lean_back)
-        if excess > 0:
-            arms = (axis * self.above[chest][:, None])[None]
-            self._add(arms, np.zeros((1, 3)), np.array([excess]), settings.upright, True)
+    def done(self) -> Rows:
+        """All of them."""
+        arms, ways, missing = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+        return Rows(arms, ways, missing, np.array(self._variances, float), np.array(self._one_sided, bool))
 
-    def _balanced(self) -> None:
-        if self.settings.balance is None or not self.skeleton.feet:
-            return
-        pose, shape = self._pose, self.shape
-        outside, way = shape.balance(pose.orientations, pose.heads, self.ground)
-        excess = outside - self.settings.sway - max(self.allowed_balance, 0) * np.exp(-self._travel / FADE)
-        if excess > -NEAR:
-            moved = shape.mass @ self.above  # (J) mass that each bone carries
-            lever = (shape.mass * self.above.T) @ pose.heads - moved[:, None] * pose.heads
-            arms = lever @ (way @ _ABOUT).reshape(3, 3)
-            self._add(arms[None], way[None], np.array([excess]), self.settings.balance, True)
 
-    # ------------------------------------------------------------------ arms
+def _pressing(missing: np.ndarray, variance: float) -> float:
+    """What one-sided conditions cost that miss ``missing`` (K)."""
+    pressing = np.maximum(missing, 0)
+    return 0.5 / variance * float(np.vdot(pressing, pressing))
 
-    def _place_arms(self, bone: int) -> np.ndarray:
-        """(3, J, 3) of a bone's head along the three axes, at the bent pose."""
-        heads = self._pose.slope_heads
-        return _along_axes((heads[bone] - heads) * self.above[bone][:, None])
 
-    def _turn_arms(self, bone: int) -> np.ndarray:
-        """(3, J, 3) of a bone's orientation about the three axes."""
-        return np.asarray(np.eye(3)[:, None, :] * self.above[bone][None, :, None])
-
-    def _point_arms(self, bones: np.ndarray, points: np.ndarray, ways: np.ndarray) -> np.ndarray:
-        """(K, J, 3) of ``points`` (K, 3) that ``bones`` (K) carry along ``ways`` (K, 3), at the bent pose."""
-        bent = self._pose.heads - self._pose.slope_heads
-        lever = points[:, None] - bent[bones][:, None] - self._pose.slope_heads
-        return np.asarray((lever * self.above[bones][:, :, None]) @ (ways @ _ABOUT).reshape(-1, 3, 3))
-
-    def _turned(self, pose: Pose, effector: int) -> np.ndarray:
-        """(3) rotation vector back to the orientation of the start."""
-        back = self._start.orientations[effector] @ pose.orientations[self.ends[effector]].T
-        return np.asarray(quick.axis_angle_from_matrix(back[None])[0])
+def _length(vector: np.ndarray) -> float:
+    x, y, z = vector.tolist()
+    return math.sqrt(x * x + y * y + z * z)
 
 
 def make_conditions(
-    skeleton: Skeleton, shape: BodyShape, settings: DragSettings, pose: Pose, ground: float, over: np.ndarray
+    skeleton: Skeleton, shape: BodyShape, settings: DragSettings, pose: Pose, ground: float, excess: Excess
 ) -> Conditions:
-    """The conditions of a drag that begins with ``pose``, whose bones are ``over`` (J) their limits; ``ground``: the floor."""
-    points = shape.points(pose.orientations, pose.heads)
+    """The conditions of a drag that begins with ``pose``, which has ``excess`` over its joint limits; ``ground``: the floor."""
+    points, parts = shape.places(pose.orientations, pose.heads)
+    over = np.zeros(skeleton.count)
+    over[excess.bones] = excess.angle
     low = points[:, 2] - shape.point_clearance - ground
     standing = np.zeros(len(skeleton.effectors), bool)
     for (heel, toe), foot in zip(shape.soles, skeleton.feet, strict=True):
         standing[skeleton.effectors.index(foot)] = min(low[heel], low[toe]) < 0.04 * METRE
-    pairs = np.zeros(0)
-    if len(shape.pairs):
-        pairs = np.maximum(-shape.gaps(pose.orientations, pose.heads).gap, 0)
-    outside = shape.balance(pose.orientations, pose.heads, ground)[0] if skeleton.feet else 0.0
+    pairs = np.maximum(-shape.gaps(parts).gap, 0)
+    outside = shape.balance(points, pose.heads, ground)[0] if skeleton.feet else 0.0
     back = leaning_back(pose, shape.chest)[0] if shape.chest >= 0 else 0.0
     return Conditions(
         skeleton,
@@ -303,18 +366,18 @@ def make_conditions(
 def leaning_back(pose: Pose, chest: int) -> tuple[float, np.ndarray]:
     """How far the chest leans back from upright, seen from the side [rad], and by how much a turn of it about each axis lessens that (3).
 
-    The side is that of the Hips' facing, which counts as fixed.
+    The side is that of the Hips' facing, which counts as fixed. In plain arithmetic.
     """
-    up = pose.orientations[chest] @ UP
-    ahead = pose.orientations[0] @ AHEAD
-    ahead[2] = 0
-    ahead /= max(float(np.linalg.norm(ahead)), 1e-6)
-    along, height = float(up @ ahead), max(float(up[2]), 0.1)
-    turn = height * ahead - (along if up[2] > 0.1 else 0.0) * UP
-    slope = quick.cross(up, turn) / (along**2 + height**2)
-    return -float(np.arctan2(along, height)), slope
-
-
-def _along_axes(lever: np.ndarray) -> np.ndarray:
-    """(3, J, 3) arms along the three axes of lever (J, 3)."""
-    return np.asarray((lever @ _TO_AXES).reshape(-1, 3, 3).transpose(1, 0, 2))
+    up = pose.orientations[chest, :, 2].tolist()
+    x, y = (-pose.orientations[0, :2, 1]).tolist()  # ahead
+    length = max(math.hypot(x, y), 1e-6)
+    x, y = x / length, y / length
+    along, height = up[0] * x + up[1] * y, max(up[2], 0.1)
+    turn = (height * x, height * y, -along if up[2] > 0.1 else 0.0)
+    scale = 1 / (along**2 + height**2)
+    slope = (
+        scale * (up[1] * turn[2] - up[2] * turn[1]),
+        scale * (up[2] * turn[0] - up[0] * turn[2]),
+        scale * (up[0] * turn[1] - up[1] * turn[0]),
+    )
+    return -math.atan2(along, height), np.array(slope)

@@ -136,7 +136,7 @@ def test_the_body_stays_above_the_floor_only_where_that_is_asked() -> None:
         poses, _, _ = dragged(way, frames=40, floor=floor)
         shape = make_shape(RIG)
         turns = poses[-1][:, :3, :3] @ RIG.rest_arm[:, :3, :3].transpose(0, 2, 1)
-        points = shape.points(turns, poses[-1][:, :3, 3] / RIG.leg_length)
+        points, _ = shape.places(turns, poses[-1][:, :3, 3] / RIG.leg_length)
         lowest.append((points[:, 2] - shape.point_clearance).min() * RIG.leg_length)
     assert lowest[0] > -0.01
     assert lowest[1] < -0.03
@@ -151,7 +151,8 @@ def test_hands_stay_out_of_the_trunk_only_where_that_is_asked() -> None:
     for apart in (1e-3, None):
         poses, _, _ = dragged({LEFT_HAND: [[0.0, -0.4, 0.2], inside.tolist()]}, frames=40, apart=apart, force=20.0)
         turns = poses[-1][:, :3, :3] @ RIG.rest_arm[:, :3, :3].transpose(0, 2, 1)
-        deepest.append(make_shape(RIG).gaps(turns, poses[-1][:, :3, 3] / RIG.leg_length).gap.min() * RIG.leg_length)
+        _, parts = make_shape(RIG).places(turns, poses[-1][:, :3, 3] / RIG.leg_length)
+        deepest.append(make_shape(RIG).gaps(parts).gap.min() * RIG.leg_length)
     assert deepest[0] > deepest[1] + 0.02
 
 
@@ -161,7 +162,9 @@ def test_the_centre_of_mass_stays_over_the_feet_only_where_that_is_asked() -> No
     for balance in (2.5e-4, None):
         poses, _, _ = dragged({RIGHT_HAND: [[0, -0.9, 0.3]]}, frames=30, balance=balance)
         turns = poses[-1][:, :3, :3] @ RIG.rest_arm[:, :3, :3].transpose(0, 2, 1)
-        outside.append(make_shape(RIG).balance(turns, poses[-1][:, :3, 3] / RIG.leg_length, 0.0)[0] * RIG.leg_length)
+        heads = poses[-1][:, :3, 3] / RIG.leg_length
+        points, _ = make_shape(RIG).places(turns, heads)
+        outside.append(make_shape(RIG).balance(points, heads, 0.0)[0] * RIG.leg_length)
     assert outside[0] < 0.06
     assert outside[1] > outside[0] + 0.03
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,9 @@ from neural_network.ik import density
 from neural_network.ik import drag as drags
 from neural_network.ik.body_shape import closest_points, convex_hull, make_shape, outside_hull
 from neural_network.ik.drag import Drag
-from neural_network.ik.drag_conditions import DragSettings, skew_products
+from neural_network.ik.drag_conditions import DragSettings, Rows, skew_products
+from neural_network.ik.quick_limits import JointLimits
+from neural_network.ik.refinement import clamp
 from neural_network.learning import model_file
 from neural_network.motion import pose_set
 
@@ -50,18 +53,18 @@ def test_slopes_agree_with_finite_differences(seed: int, monkeypatch: pytest.Mon
     targets = pose.heads[list(RIG.effectors)] + rng.normal(0, 0.02, (5, 3))
     drag._conditions.begin(targets, np.ones(5, bool), np.array([True, False, False, True, False]), drag._start, 1.0)
 
-    def missing(at: np.ndarray) -> np.ndarray:
-        drag._look(at, np.zeros_like(at))
-        return drag._conditions.missing.copy()
+    def rows(at: np.ndarray) -> Rows:
+        there, found, _ = drag._look(at, np.zeros_like(at))
+        return drag._conditions.rows(there, there.heads, found)
 
-    base = missing(change)
-    slopes = drag._conditions.slopes(drags._carried(pose.slope_orientations, change))
+    base = rows(change)
+    slopes = skew_products(base.arms, base.ways, drags._carried(pose.orientations, change))
     way, step = rng.normal(0, 1, len(change)), 1e-6
     way[:3] = 0  # the Hips' facing counts as fixed
-    after, before = missing(change + step * way), missing(change - step * way)
-    assert len(after) == len(before) == len(base)
-    assert drag._conditions.one_sided.sum() >= 2
-    plain = np.ones(len(base), bool)
+    after, before = rows(change + step * way).missing, rows(change - step * way).missing
+    assert len(after) == len(before) == len(base.missing)
+    assert base.one_sided.sum() >= 2
+    plain = np.ones(len(after), bool)
     for number in range(3):  # the held effectors come first: three places and three turns each
         plain[6 * number + 3 : 6 * number + 6] = False
     np.testing.assert_allclose((slopes @ way)[plain], -(after - before)[plain] / (2 * step), rtol=1e-4, atol=1e-5)
@@ -69,21 +72,35 @@ def test_slopes_agree_with_finite_differences(seed: int, monkeypatch: pytest.Mon
 
 def test_the_slope_of_balance_is_that_of_the_centre_of_mass() -> None:
     rng = np.random.default_rng(0)
-    drag = Drag(RIG, rng.normal(0, 0.1, (RIG.count, 3)), RIG.rest_arm[0, :3, 3])
+    drag = Drag(RIG, rng.normal(0, 0.1, (RIG.count, 3)), RIG.rest_arm[0, :3, 3], settings=DragSettings(sway=-10.0))
     change = rng.normal(0, 0.1, 3 * RIG.count + 3)
     conditions, mass = drag._conditions, make_shape(RIG).mass
-    drag._conditions.begin(drag._start.positions, np.zeros(5, bool), np.zeros(5, bool), drag._start, 1e3)
-    pose = drag._pose(change)
-    back = conditions.shape.balance(pose.orientations, pose.heads, conditions.ground)[1]
-    conditions._pose, conditions._rows = pose, []
-    conditions.settings = DragSettings(sway=-10.0)  # it presses whatever the pose
-    conditions._balanced()
-    ((arms, ways, _, _, one_sided),) = conditions._rows
+    conditions.begin(drag._start.positions, np.zeros(5, bool), np.zeros(5, bool), drag._start, 1e3)
+    pose, found, _ = drag._look(change, np.zeros_like(change))
+    assert found.outside > 5  # it presses whatever the pose
+    rows = conditions.rows(pose, pose.heads, found)
+    arms, ways = conditions.balance_arms(pose.heads, found.way)[None], found.way[None]
+    assert any(np.array_equal(row, arms[0]) for row in rows.arms)
     slopes = skew_products(arms, ways, drags._carried(pose.orientations, change))
     way, step = rng.normal(0, 1, len(change)), 1e-6
     moved = [mass @ drag._pose(change + sign * step * way).heads for sign in (1, -1)]
-    assert one_sided
-    np.testing.assert_allclose(slopes[0] @ way, back @ (moved[0] - moved[1]) / (2 * step), rtol=1e-5)
+    np.testing.assert_allclose(slopes[0] @ way, found.way @ (moved[0] - moved[1]) / (2 * step), rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_quick_joint_limits_are_those_of_the_training(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rot = rng.normal(0, 0.8, (RIG.count, 3))
+    turns = rotations.matrix_from_axis_angle(rot)
+    excess = JointLimits(RIG).excess(turns)
+    inside = clamp(RIG, rot.T[:, :, None])[:, :, 0].T
+    bones = np.flatnonzero(rotations.geodesic_angle(rotations.matrix_from_axis_angle(inside), turns) > 1e-6)
+    assert 5 < len(bones) < RIG.count
+    np.testing.assert_array_equal(excess.bones, bones)
+    back = rotations.matrix_from_axis_angle(excess.back) @ turns[bones]
+    np.testing.assert_allclose(back, rotations.matrix_from_axis_angle(inside[bones]), atol=1e-6)
+    np.testing.assert_allclose(excess.angle, np.linalg.norm(excess.back, axis=1), atol=1e-12)
+    assert not len(JointLimits(replace(RIG, limits=None)).excess(turns).bones)
 
 
 def test_the_step_that_changes_carry_is_the_right_jacobian() -> None:
@@ -114,9 +131,10 @@ def test_the_rest_pose_stands_on_its_floor_apart_and_in_balance() -> None:
     shape = make_shape(RIG)
     turns = np.tile(np.eye(3), (RIG.count, 1, 1))
     heads = RIG.rest_core[:, :3, 3] / RIG.leg_length
-    assert (shape.points(turns, heads)[:, 2] - shape.point_clearance).min() > -0.001
-    assert shape.gaps(turns, heads).gap.min() > 0
-    assert shape.balance(turns, heads, 0.0)[0] < 0
+    points, parts = shape.places(turns, heads)
+    assert (points[:, 2] - shape.point_clearance).min() > -0.001
+    assert shape.gaps(parts).gap.min() > 0
+    assert shape.balance(points, heads, 0.0)[0] < 0
 
 
 def test_nearest_points_of_segments_are_nearer_than_any_sampled() -> None:
@@ -132,15 +150,16 @@ def test_nearest_points_of_segments_are_nearer_than_any_sampled() -> None:
 
 
 def test_a_hull_has_its_corners_only_and_knows_inside_from_outside() -> None:
-    corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0.5, 0.5], [0.5, 0.0]])
+    corners = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.5, 0.5), (0.5, 0.0)]
     assert len(convex_hull(corners)) == 4
-    outside, way = outside_hull(np.array([2.0, 0.5]), corners)
+    outside, way = outside_hull((2.0, 0.5), corners)
     assert outside == pytest.approx(1)
-    np.testing.assert_allclose(way, [-1, 0])
-    inside, way = outside_hull(np.array([0.9, 0.5]), corners)
+    assert way == pytest.approx((-1, 0))
+    inside, way = outside_hull((0.9, 0.5), corners)
     assert inside == pytest.approx(-0.1)
-    np.testing.assert_allclose(way, [-1, 0])
-    assert outside_hull(np.array([0.5, 1.0]), corners[:2])[0] == pytest.approx(1)  # a line
+    assert way == pytest.approx((-1, 0))
+    assert outside_hull((0.5, 1.0), corners[:2])[0] == pytest.approx(1)  # a line
+    assert outside_hull((0.5, 1.0), []) == (0.0, (0.0, 0.0))
 
 
 # ---------------------------------------------------------------- density

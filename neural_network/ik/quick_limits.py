@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Joint limits of one pose in few NumPy calls; those of :func:`.losses.limit_excess`, which a test holds it to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import quick_rotations as quick
+from ..core.skeleton import Skeleton
+from .drag_conditions import Excess
+
+
+class JointLimits:
+    """The joint limits of a rig."""
+
+    def __init__(self, skeleton: Skeleton) -> None:
+        """Take the limits of ``skeleton``; bones with NaN, or all where it has none, are free."""
+        limits = np.zeros((0, 6)) if skeleton.limits is None else skeleton.limits
+        self._bones = np.flatnonzero(np.isfinite(limits).all(axis=1))
+        self._basis = skeleton.basis[self._bones]
+        self._low, self._high = limits[self._bones, ::2].T, limits[self._bones, 1::2].T
+
+    def excess(self, turns: np.ndarray) -> Excess:
+        """The bones whose rotations relative to the parent ``turns`` (J, 3, 3), core axes, are outside their limits."""
+        if not len(self._bones):
+            return _NONE
+        quaternion = quick.quaternion_from_matrix(turns[self._bones])
+        w = quaternion[:, 0]
+        x, y, z = np.matmul(quaternion[:, None, 1:], self._basis)[:, 0].T
+        upright = np.sqrt(np.maximum(w * w + y * y, 1e-12))
+        swing_x, swing_z = (x * w + z * y) / upright, (z * w - x * y) / upright  # with the twist removed
+        lean = np.sqrt(swing_x * swing_x + swing_z * swing_z) + 1e-12
+        twist, half_swing = 2 * np.arctan2(y, w), np.arctan2(lean, upright)
+        wide_x = np.maximum(np.where(swing_x > 0, self._high[0], -self._low[0]), 1e-3)
+        wide_z = np.maximum(np.where(swing_z > 0, self._high[2], -self._low[2]), 1e-3)
+        widest = lean / np.sqrt((swing_x / wide_x) ** 2 + (swing_z / wide_z) ** 2 + 1e-24)
+        clipped = np.minimum(np.maximum(twist, self._low[1]), self._high[1])
+        outside = np.flatnonzero((2 * half_swing > widest + LEAST) | (np.abs(clipped - twist) > LEAST))
+        if not len(outside):
+            return _NONE
+        half = np.minimum(half_swing, 0.5 * widest)[outside]
+        size = np.sin(half) / lean[outside]
+        a, sx, sz = np.cos(half), swing_x[outside] * size, swing_z[outside] * size
+        c, s = np.cos(0.5 * clipped[outside]), np.sin(0.5 * clipped[outside])
+        local = np.stack(
+            [sx * c - sz * s, a * s, sz * c + sx * s], axis=1
+        )  # swing (a, sx, 0, sz) times twist (c, 0, s, 0)
+        inside = np.empty((len(outside), 4))
+        inside[:, 0] = a * c
+        inside[:, 1:] = np.matmul(self._basis[outside], local[:, :, None])[:, :, 0]
+        back = quick.quaternion_multiply(inside, quaternion[outside] * quick.CONJUGATE)
+        back *= np.where(back[:, :1] < 0, -1.0, 1.0)
+        length = np.sqrt(np.einsum("kc,kc->k", back[:, 1:], back[:, 1:])) + 1e-30
+        angle = 2 * np.arctan2(length, back[:, 0])
+        return Excess(self._bones[outside], back[:, 1:] * (angle / length)[:, None], angle)
+
+
+LEAST = 1e-7  # [rad] less is rounding
+_NONE = Excess(np.zeros(0, int), np.zeros((0, 3)), np.zeros(0))
