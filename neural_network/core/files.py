@@ -17,7 +17,7 @@ import sys
 import warnings
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from math import prod
 from pathlib import Path
@@ -367,14 +367,16 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str], folder: Path | None = None, sync: bool = True) -> Iterator[BinaryIO]:
+def whole_file(
+    path: str | os.PathLike[str], folder: Path | None = None, put: Callable[[Path, Path], object] = os.replace
+) -> Iterator[BinaryIO]:
     """A file to write to that appears at ``path`` when the block ends without an error, and not at all otherwise.
 
     It is written under a temporary name, in ``folder`` (on the same disk) or beside ``path``, and then renamed. A link
     stays a link: the file it leads to is replaced. A pipe or device (/dev/null) is written to and never replaced.
-    Missing folders are made, and temporary files that a killed process left for the same ``path`` are removed. OSError
-    names the path and says that nothing was changed there. Without ``sync`` the disk is not waited for: a process that is
-    killed still loses nothing, a power cut within half a minute may.
+    Missing folders are made, and temporary files that a killed process left for the same ``path`` are removed. The disk is
+    waited for first: a name whose bytes are not on it yet would be an empty file after a power cut. OSError names the path
+    and says that nothing was changed there. ``put(temporary, path)`` may choose another name.
     """
     named = path = Path(path)
     if _is_stream(path):
@@ -393,9 +395,8 @@ def whole_file(path: str | os.PathLike[str], folder: Path | None = None, sync: b
         with open(temporary, "wb") as file:
             yield file
             file.flush()
-            if sync:
-                os.fsync(file.fileno())
-        os.replace(temporary, path)
+            os.fsync(file.fileno())
+        put(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise OSError(f"cannot write {named}: {error.strerror or error}; nothing was changed there") from None

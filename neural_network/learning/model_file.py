@@ -29,6 +29,7 @@ OLDER_FORMAT = "neural_ik weights"
 LARGEST = 1e9  # a number beyond this was damaged, not learned; it would leave float32 within a few products
 LONGEST_TEXT = 64 << 20  # [bytes] of the JSON text
 _PIECE = 1 << 16  # [bytes] written at once by write_in_pieces
+_SYNCED = 1 << 20  # [bytes] after which it waits for the disk: six times 8 ms at most for the largest trainee, measured
 
 
 @dataclass(frozen=True)
@@ -75,17 +76,22 @@ class Rows:
 
 
 def write_in_pieces(
-    path: str | os.PathLike[str], model: Model, rows: Mapping[str, Rows], *, sync: bool = True
+    path: str | os.PathLike[str],
+    model: Model,
+    rows: Mapping[str, Rows],
+    *,
+    put: Callable[[Path, Path], object] = os.replace,
 ) -> Iterator[str]:
     """Write a model file named .npz, a piece each time the next value is asked for; yields the array it is at.
 
     ``rows`` are further tensors. As with :func:`write`, the file appears whole at the end or not at all, closing the
-    generator early included. ``sync`` as in :func:`~neural_network.core.files.whole_file`.
+    generator early included, and ``put`` may choose another name. Nor is the disk waited for long: each ``_SYNCED`` bytes.
     """
     text = np.frombuffer(_text(model), np.uint8)
     arrays = {"about": text, **{name: _storable(name, array) for name, array in model.tensors.items()}}
     whole = {n: Rows(a.shape, a.dtype, lambda b, e, a=a: a[b:e]) for n, a in arrays.items()}  # type: ignore[misc]
-    with whole_file(path, sync=sync) as file, zipfile.ZipFile(file, "w") as archive:
+    synced = 0
+    with whole_file(path, put=put) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in {**whole, **rows}.items():
             dtype = array.dtype.newbyteorder("<")
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
@@ -97,6 +103,10 @@ def write_in_pieces(
                 for begin in range(0, count, step):
                     piece = array.read(begin, min(count, begin + step))
                     member.write(np.ascontiguousarray(piece, dtype).tobytes())
+                    if file.tell() - synced >= _SYNCED:
+                        synced = file.tell()
+                        file.flush()
+                        os.fsync(file.fileno())
                     yield name
 
 

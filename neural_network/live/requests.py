@@ -199,11 +199,11 @@ class Requests:
             rig.trainee.resume()
         elif code == RESET:
             rig.trainee.reset()
-            rig.saved_at = -1
+            rig.file.saved_at = -1
         elif code == UNDO:
             if not rig.trainee.undo():
                 raise ValueError("undo: expected a good snapshot, there is none yet")
-            rig.saved_at = -1
+            rig.file.saved_at = -1
         elif code == SAVE:
             if not self._store.request(rig):
                 raise ValueError(f"save: {rig.not_saved}")

@@ -2,8 +2,9 @@
 """The rigs that are taught: their trainees in memory, learning, and their weights on disk by fingerprint.
 
 A rig that nobody has taught costs nothing: it takes no place and is never saved. One that was taught stays in memory until
-its file holds all of it, and no file is deleted, or overwritten while it cannot be read. Files are written in small pieces
-between other work, one rig at a time, so that nobody waits for them; only ``save_changed`` waits for the disk.
+its file holds all of it, and no file is deleted, or overwritten while it cannot be read or holds what another program has
+saved meanwhile (``kept_file.py``). Files are written in small pieces between other work, one rig at a time, so that nobody
+waits for them; only ``save_changed`` waits for the disk.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.messages import counted
 from .handshake import Hello
+from .kept_file import KeptFile, unused
 from .layouts import ChannelLayout
 from .learner import new_trainee, weight_count
 from .trainee import Changed, Settings, Trainee
@@ -43,8 +46,8 @@ class TaughtRig:
     layout: ChannelLayout
     trainee: Trainee
     rng: np.random.Generator
-    saved_at: int = 0
-    """Frames seen when it was saved last."""
+    file: KeptFile = dataclasses.field(default_factory=lambda: KeptFile(None))
+    """Where it is kept."""
     not_saved: str = ""
     """Why it cannot be saved, in words; empty where it can, as far as is known."""
     spent: float = 0.0
@@ -55,7 +58,7 @@ class TaughtRig:
     @property
     def changed(self) -> bool:
         """Whether it has learned since it was saved last. What nobody has taught never has."""
-        return self.trainee.frames not in (0, self.saved_at)
+        return self.file.changed(self.trainee)
 
 
 class RigStore:
@@ -75,13 +78,15 @@ class RigStore:
     def open(self, hello: Hello, in_use: Container[str]) -> tuple[TaughtRig, bool, str]:
         """The rig of a handshake with a layout, whether it was known, and a sentence for the client, empty for none.
 
-        From memory, else from disk, else new. A file that cannot be read is set aside, and the rig starts untrained.
+        From memory, else from disk, else new; also from disk where another program has saved more than an idle rig in memory
+        knows. A file that cannot be read is set aside, and the rig starts untrained.
         ``in_use``: fingerprints of the rigs of other clients. Raises ValueError where a rig has too many weights, or was
         saved and cannot come into memory because others are kept there.
         """
         self.forget_untaught(in_use)
-        if hello.fingerprint in self.rigs:
-            return self.rigs[hello.fingerprint], True, ""
+        known = self.rigs.get(hello.fingerprint)
+        if known is not None and not (hello.fingerprint not in in_use and known.file.outdated(known.trainee)):
+            return known, True, ""
         assert hello.layout is not None
         settings = self.settings
         if hello.threshold is not None:
@@ -93,12 +98,18 @@ class RigStore:
             )
         trainee = new_trainee(hello.layout, settings, self._seed)
         rng = np.random.default_rng(self._seed + 1)
-        rig = TaughtRig(hello.fingerprint, hello.rig, hello.layout, trainee, rng)
+        path = None if self.folder is None else self.folder / f"{hello.fingerprint}.npz"
+        rig = TaughtRig(hello.fingerprint, hello.rig, hello.layout, trainee, rng, KeptFile(path))
         note = ""
-        path = self._path(rig)
         if path is not None and os.path.lexists(path):
-            self.make_room(in_use)
+            if known is None:
+                self.make_room(in_use)
             note = self._load(rig, path)
+            if note and known is not None:  # what is in memory is the only sound copy
+                known.file.saved_at, rig = -1, known
+                note += "; going on with what is in memory"
+            elif note:
+                note += "; starting untrained"
         elif path is not None and self._full(path):
             note = rig.not_saved = self._full_text()
         self.rigs[hello.fingerprint] = rig
@@ -134,7 +145,7 @@ class RigStore:
 
     def request(self, rig: TaughtRig) -> bool:
         """Save a rig soon, in the background; False, with the reason in ``not_saved``, where that is known to fail."""
-        path = self._path(rig)
+        path = rig.file.path
         if path is None:
             rig.not_saved = "the server has no folder for weights"
         elif rig.keep_file:
@@ -170,7 +181,7 @@ class RigStore:
         while self._queue and self._writer is None:
             rig_or_none = self.rigs.get(self._queue.pop(0))
             if rig_or_none is not None and rig_or_none.changed:
-                self._begin(rig_or_none, sync=False)
+                self._begin(rig_or_none)
         if self._writer is not None:
             self._go_on(PIECES_SECONDS)
 
@@ -185,7 +196,7 @@ class RigStore:
             if self.folder is None:
                 continue
             if self.request(rig):
-                self._begin(rig, sync=True)
+                self._begin(rig)
                 self._go_on(math.inf)
                 count += not rig.changed
             if rig.changed:
@@ -195,10 +206,8 @@ class RigStore:
             raise OSError(f"{len(reasons)} of the taught rigs could not be saved: {'; '.join(reasons)[:2000]}")
         return count
 
-    def _begin(self, rig: TaughtRig, sync: bool) -> None:
-        path = self._path(rig)
-        assert path is not None
-        self._writer = _Writer(rig, rig.trainee.frames, rig.saved_at, rig.trainee.save_in_pieces(path, sync=sync))
+    def _begin(self, rig: TaughtRig) -> None:
+        self._writer = _Writer(rig, rig.trainee.frames, rig.file.note, rig.file.save_in_pieces(rig.trainee))
 
     def _go_on(self, seconds: float) -> None:
         """Write pieces of the rig that is being saved; whatever goes wrong is its matter alone."""
@@ -209,10 +218,10 @@ class RigStore:
                 writer.with_weights = next(writer.pieces)
             except StopIteration:
                 self._writer = writer = None
-                if rig.saved_at == done.saved_at:  # otherwise it was reset or undone meanwhile
-                    rig.saved_at = done.frames
                 rig.not_saved = ""
-                self._tell("saved", f"{rig.name}: saved after {done.frames} frames")
+                self._tell("saved", f"{rig.name}: saved after {counted(done.frames, 'frame')}")
+                if rig.file.note != done.note:
+                    self._tell("error", f"{rig.name}: {rig.file.note}")
             except Changed:  # what it is now is saved next
                 self._writer = writer = None
                 self.request(rig)
@@ -262,15 +271,14 @@ class RigStore:
     def _load(self, rig: TaughtRig, path: Path) -> str:
         """Read a rig's file; returns what went wrong, in words, and where the file is now."""
         try:
-            rig.trainee.load(path)
+            rig.file.load(rig.trainee)
         except Exception as error:  # whatever is in a file, it is that file's matter alone
             reason = f"{rig.name}: the saved weights could not be read ({str(error)[:300] or type(error).__name__})"
         else:
-            rig.saved_at = rig.trainee.frames
             return ""
         rig.trainee = new_trainee(rig.layout, rig.trainee.settings, self._seed)
         try:
-            aside = _unused(path)
+            aside = unused(path, "damaged")
             os.rename(path, aside)
         except OSError as error:
             rig.keep_file = True
@@ -278,11 +286,8 @@ class RigStore:
                 f"{path.name} is left untouched and nothing is saved over it, as it could not be renamed "
                 f"({error.strerror or error}). {reason}"
             )
-            return f"{rig.not_saved}; starting untrained"
-        return f"{reason}; the file is now {aside.name}; starting untrained"
-
-    def _path(self, rig: TaughtRig) -> Path | None:
-        return None if self.folder is None else self.folder / f"{rig.fingerprint}.npz"
+            return rig.not_saved
+        return f"{reason}; the file is now {aside.name}"
 
     def _full(self, path: Path) -> bool:
         try:
@@ -302,17 +307,8 @@ class _Writer:
 
     rig: TaughtRig
     frames: int
-    saved_at: int
-    """Of the rig when it began."""
+    note: str
+    """Of the rig and its file when it began."""
     pieces: Iterator[bool]
     with_weights: bool = True
     """The weights are still being written, so they must not change."""
-
-
-def _unused(path: Path) -> Path:
-    """A name beside ``path`` for a file that is set aside, which is not in use; it does not count as a rig's."""
-    names = (path.with_name(f"{path.stem}.damaged{'' if n == 1 else f'-{n}'}") for n in range(1, 1000))
-    found = next((name for name in names if not os.path.lexists(name)), None)
-    if found is None:
-        raise FileExistsError("a thousand files were set aside already")
-    return found

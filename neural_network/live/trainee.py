@@ -284,11 +284,14 @@ class Trainee:
         for _ in self.save_in_pieces(path):
             pass
 
-    def save_in_pieces(self, path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[bool]:
+    def save_in_pieces(
+        self, path: str | os.PathLike[str], *, put: Callable[[Path, Path], object] = os.replace
+    ) -> Iterator[bool]:
         """The same, a small piece each time the next value is asked for, and without a copy of the replay store.
 
         Yields whether the weights are still being written: meanwhile ``train`` must not be called. Frames may be observed
-        all the time. Raises OSError, and Changed where the trainee was reset, undone or loaded meanwhile.
+        all the time. ``put`` as in :func:`~neural_network.core.files.whole_file`. Raises OSError, and Changed where the
+        trainee was reset, undone or loaded meanwhile.
         """
         self._make()
         about = {
@@ -323,7 +326,7 @@ class Trainee:
             read = functools.partial(self._rows_then, which, overwritten)
             rows[name] = model_file.Rows((self.stored, *array.shape[1:]), array.dtype, read)
         try:
-            for name in model_file.write_in_pieces(path, model_file.Model(KIND, about, tensors), rows, sync=sync):
+            for name in model_file.write_in_pieces(path, model_file.Model(KIND, about, tensors), rows, put=put):
                 yield name in weights
         finally:
             if self._overwritten is overwritten:

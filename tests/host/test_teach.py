@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import HOST
+from conftest import HOST, REPO
 
 from neural_network.core import rotations
 from neural_network.live import legs, tasks
@@ -572,6 +574,25 @@ def test_foot_targets_do_not_come_back_with_a_file_or_with_redo(taught: Any, tmp
     assert traces() == set()
 
 
+def walk_rows(walker: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that an engine would send for the character's action."""
+    import bpy
+
+    data = wing("blender.data.extract")
+    work = data.extract(bpy.context.scene, walker, [walker.animation_data.action])
+    poses = returned(work).poses
+    return tasks.task_rows("legs", legs.leg_motion("walk", poses.skeleton, poses.rot, poses.root_pos, 30))
+
+
+def returned(work: Any) -> Any:
+    """What a generator returns in the end."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+
+
 # ---- listen
 
 
@@ -584,16 +605,7 @@ def test_a_client_teaches_asks_and_is_found_again(walker: Any) -> None:
     hello = legs.handshake(walker.name, rig.skeleton)
     client = meet(teach, hello, settings().port)
     assert (client.answer["input_size"], client.answer["output_size"], client.answer["found"]) == (63, 24, False)
-    data = wing("blender.data.extract")
-    work = data.extract(bpy.context.scene, walker, [walker.animation_data.action])
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            poses = end.value.poses
-            break
-    motion = legs.leg_motion("walk", poses.skeleton, poses.rot, poses.root_pos, 30)
-    inputs, outputs = tasks.task_rows("legs", motion)
+    inputs, outputs = walk_rows(walker)
     server, answers = teach.session.state.server, []
     for _ in range(6):
         for given, wanted in zip(inputs, outputs, strict=True):
@@ -798,6 +810,82 @@ def test_disabling_the_extension_leaves_no_trace(taught: Any) -> None:
             socket.create_connection(("127.0.0.1", port), timeout=5)
     finally:
         addon_utils.enable(EXTENSION, default_set=True)
+
+
+# ---- another program
+
+
+def another_program_teaches(place: Path, frames: int) -> None:
+    """Run a program that goes on teaching the legs kept in ``place``, saves, and ends."""
+    script = (
+        "import sys; sys.path[:0] = ['tests', 'tests/live']\n"
+        "import numpy as np\n"
+        "from pathlib import Path\n"
+        "from test_live_channels import legs_rows\n"
+        "from neural_network.live.kept_file import KeptFile\n"
+        "from neural_network.live.layouts import legs_layout\n"
+        "from neural_network.live.learner import new_trainee, observe\n"
+        "trainee, rng, file = new_trainee(legs_layout()), np.random.default_rng(0), KeptFile(Path(sys.argv[1]))\n"
+        "file.load(trainee)\n"
+        "for row in zip(*legs_rows(rng, int(sys.argv[2]))):\n"
+        "    observe(legs_layout(), trainee, *row, rng)\n"
+        "file.save(trainee)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, place, str(frames)], cwd=REPO, check=True, timeout=120)
+
+
+def frames_in(place: Path) -> int:
+    trainee = wing("live.learner").new_trainee(wing("live.layouts").legs_layout())
+    trainee.load(place)
+    return int(trainee.frames)
+
+
+def test_what_another_program_taught_meanwhile_stays_and_the_lesson_is_kept_beside_it(taught: Any) -> None:
+    import bpy
+
+    teach = parts()
+    (place,) = teach.session.folder().glob("*.npz")
+    before = frames_in(place)
+    work = teach.lessons.teach(bpy.context.scene, taught, [taught.animation_data.action], passes=1)
+    for _ in range(5):
+        next(work)
+    another_program_teaches(place, 3)
+    fingerprint, lesson, _ = returned(work)
+    note = teach.lessons.keep(fingerprint, lesson)
+    beside = place.with_name(f"{place.stem}.beside")
+    assert f"another program has saved {place.name}" in note
+    assert beside.name in note
+    assert frames_in(place) == before + 3
+    assert frames_in(beside) == lesson.trainee.frames > before
+    assert teach.lessons.save_all() == ""  # nothing more to save, and nothing more to say
+
+
+def test_a_lesson_that_another_program_went_on_teaching_is_read_again(taught: Any) -> None:
+    teach = parts()
+    _, lesson = teach.lessons.lesson_for(taught)
+    before = lesson.trainee.frames
+    another_program_teaches(lesson.file.path, 3)
+    assert teach.lessons.lesson_for(taught)[1].trainee.frames == before + 3
+    listen()
+    teach.listening.stop_listening()
+    assert frames_in(lesson.file.path) == before + 3
+    assert teach.session.state.problem == ""
+
+
+def test_the_panel_says_where_a_rig_is_kept_that_another_program_taught_while_listening(taught: Any) -> None:
+    teach = parts()
+    hello = legs.handshake(taught.name, wing("blender.host.rig").read(taught).skeleton)
+    client = meet(teach, hello, listen())
+    (place,) = teach.session.folder().glob("*.npz")
+    before = frames_in(place)
+    client.train(np.concatenate(walk_rows(taught), axis=1)[0])
+    await_message(teach, client, TRAIN)
+    another_program_teaches(place, 3)
+    teach.listening.stop_listening()
+    client.close()
+    beside = place.with_name(f"{place.stem}.beside")
+    assert beside.name in teach.session.state.problem
+    assert (frames_in(place), frames_in(beside)) == (before + 3, before + 1)
 
 
 # ---- the panel

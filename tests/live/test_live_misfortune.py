@@ -295,6 +295,30 @@ def test_a_poll_writes_a_small_piece_and_a_file_appears_whole(world, tmp_path: P
     assert new.frames == rig.trainee.frames
 
 
+def test_a_file_is_on_the_disk_before_it_replaces_the_one_before(world, tmp_path: Path, monkeypatch) -> None:
+    """After a power cut a name whose bytes were still in memory can be an empty file, and the one before is gone."""
+    done: list[tuple[str, int]] = []
+    sync, replace = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        done.append(("synced", os.fstat(descriptor).st_size))
+        sync(descriptor)
+
+    def replaced(source: Path, target: Path) -> None:
+        done.append(("replaced", os.stat(source).st_size))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    here = world(tmp_path, settings=Settings())
+    ours, _ = here.meet("hero")
+    here.teach(ours, 40)
+    here.now += rig_store.AUTOSAVE_SECONDS
+    here.until(lambda: file_of(tmp_path, "hero").exists())
+    size = file_of(tmp_path, "hero").stat().st_size
+    assert done[-2:] == [("synced", size), ("replaced", size)]
+
+
 def test_frames_that_come_while_a_rig_is_saved_are_not_in_its_file(tmp_path: Path, rng) -> None:
     """Not even where they replace rows of a store that is full."""
     settings = Settings(hidden=(8,), store_frames=64, store_bytes=1 << 20)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...live import legs, tasks
 from ...live.handshake import Hello, read_hello
+from ...live.kept_file import KeptFile
 from ...live.layouts import ChannelLayout
 from ...live.learner import new_trainee, observe
 from ...live.trainee import SOLVING, Settings
@@ -26,21 +27,26 @@ FRAME_STEPS = 24
 
 
 def lesson_for(ob: bpy.types.Object, own: Rig | None = None) -> tuple[str, Lesson | None]:
-    """Fingerprint of a character's legs, and their lesson: from memory, else from disk, else None."""
+    """Fingerprint of a character's legs, and their lesson: from memory, else from disk, else None.
+
+    From disk also where another program has saved more meanwhile, and memory holds nothing that is not on disk.
+    """
     hello, layout = _hello(ob.name, own or rig.read(ob))
     found = state.lessons.get(hello.fingerprint)
     path = _path(hello.fingerprint)
+    if found is not None and state.server is None and found.file.outdated(found.trainee):
+        found = None
     if found is None and path.is_file():
-        found = new_lesson(ob.name, layout, Settings())
-        _load(path, found)
+        found = new_lesson(ob.name, layout, Settings(), path)
+        _load(found)
         found.add_to_curve()
         state.lessons[hello.fingerprint] = found
     return hello.fingerprint, found
 
 
-def new_lesson(name: str, layout: ChannelLayout, settings: Settings, seed: int = 0) -> Lesson:
-    """A lesson with an untrained trainee."""
-    return Lesson(name, layout, new_trainee(layout, settings, seed))
+def new_lesson(name: str, layout: ChannelLayout, settings: Settings, path: Path | None = None, seed: int = 0) -> Lesson:
+    """A lesson with an untrained trainee, to be kept in ``path``; None keeps it in memory only."""
+    return Lesson(name, layout, new_trainee(layout, settings, seed), KeptFile(path))
 
 
 def teach(
@@ -62,10 +68,10 @@ def teach(
         raise ValueError("an engine may be teaching this character: press Stop Listening first")
     own = rig.read(ob)
     hello, layout = _hello(ob.name, own)
-    lesson = new_lesson(ob.name, layout, Settings(threshold=threshold), seed)
     path = _path(hello.fingerprint)
+    lesson = new_lesson(ob.name, layout, Settings(threshold=threshold), path, seed)
     if go_on and path.is_file():
-        _load(path, lesson)
+        _load(lesson)
     rows = yield from _rows(scene, ob, chosen)
     count = sum(len(inputs) for _, inputs, _ in rows)
     if count == 0:
@@ -89,22 +95,28 @@ def teach(
     return hello.fingerprint, lesson, float(np.mean(first))
 
 
-def keep(fingerprint: str, lesson: Lesson) -> None:
-    """Use a lesson from now on, and save it. Raises OSError."""
+def keep(fingerprint: str, lesson: Lesson) -> str:
+    """Use a lesson from now on, and save it; returns why it is saved beside another, empty where not. Raises OSError."""
     state.lessons[fingerprint] = lesson
     state.latest = fingerprint
-    lesson.trainee.save(_path(fingerprint))
+    lesson.file.save(lesson.trainee)
+    return lesson.file.note
 
 
-def save_all() -> None:
-    """Save every lesson in memory, so that a server finds them. Raises ValueError for a folder that cannot be written."""
-    for fingerprint, lesson in state.lessons.items():
-        if lesson.trainee.frames:
-            path = _path(fingerprint)
+def save_all() -> str:
+    """Save what is only in memory, so that a server finds it; returns which are saved beside others and why, empty for none.
+
+    Raises ValueError for a folder that cannot be written.
+    """
+    notes = []
+    for lesson in state.lessons.values():
+        if lesson.file.changed(lesson.trainee):
             try:
-                lesson.trainee.save(path)
+                lesson.file.save(lesson.trainee)
             except OSError as error:
-                raise ValueError(f"{path}: {error.strerror or error}") from error
+                raise ValueError(f"{lesson.file.path}: {error.strerror or error}") from error
+            notes += [f"{lesson.name}: {lesson.file.note}"] if lesson.file.note else []
+    return "; ".join(notes)
 
 
 def forget(ob: bpy.types.Object) -> None:
@@ -148,8 +160,8 @@ def _path(fingerprint: str) -> Path:
     return session.folder() / f"{fingerprint}.npz"
 
 
-def _load(path: Path, lesson: Lesson) -> None:
+def _load(lesson: Lesson) -> None:
     try:
-        lesson.trainee.load(path)
+        lesson.file.load(lesson.trainee)
     except ValueError as error:
         raise ValueError(f"{error}. Press Forget to remove it") from error

@@ -54,7 +54,7 @@ def listen(
     if everywhere and len(token) < LEAST_TOKEN:
         raise ValueError(f"other computers need a token of at least {LEAST_TOKEN} characters: press New Token")
     body, own, note = _body(ob)
-    lessons.save_all()
+    notes = lessons.save_all()
     try:
         server = Server(
             EVERYWHERE if everywhere else HERE,
@@ -68,7 +68,7 @@ def listen(
         raise ValueError(
             f"port {port}: {error.strerror or error}; another program may be using it: choose another port"
         ) from error
-    state.server, state.everywhere, state.problem = server, everywhere, ""
+    state.server, state.everywhere, state.problem = server, everywhere, notes
     state.served, state.served_rig, state.served_key = "", None, ()
     if ob is not None and own is not None:
         state.served, state.served_rig, state.served_key = ob.name, own, session.rig_key(ob)
@@ -85,13 +85,15 @@ def stop_listening() -> None:
     server, state.server = state.server, None
     if server is None:
         return
+    problem = ""
     try:
         server.close()
     except (OSError, ValueError) as error:
-        state.problem = f"what clients taught could not be saved: {error}"
+        problem = f"what clients taught could not be saved: {error}"
     finally:
         state.served, state.served_rig, state.solved = "", None, None
         _add_lines(server.poll_events())
+        state.problem = problem or state.problem
         if state.drive is not None and state.drive.source == "CLIENT":
             driving.stop_driving()
         session.stop_timer_if_idle()
@@ -112,7 +114,7 @@ def serve(now: float) -> bool:
     for fingerprint, taught in server.rigs.items():
         lesson = state.lessons.get(fingerprint)
         if lesson is None or lesson.trainee is not taught.trainee:
-            lesson = Lesson(taught.name, taught.layout, taught.trainee)
+            lesson = Lesson(taught.name, taught.layout, taught.trainee, taught.file)
             state.lessons[fingerprint] = lesson
         if lesson.add_to_curve():
             state.latest = fingerprint
@@ -176,3 +178,5 @@ def _body(ob: bpy.types.Object | None) -> tuple[ServedBody | None, Rig | None, s
 def _add_lines(events: Sequence[Event]) -> None:
     for event in events:
         state.lines.append(f"Client {event.client}: {event.text}" if event.client else event.text)
+        if event.kind == "error" and not event.client:  # of a file, or of learning: too long for a line
+            state.problem = event.text

@@ -78,7 +78,10 @@ class NEURAL_IK_OT_teach(jobs.Pumped, Button, bpy.types.Operator):
     def finish(self, context: bpy.types.Context, result: Any) -> str:
         """Keep the lesson."""
         fingerprint, lesson, first = result
-        lessons.keep(fingerprint, lesson)
+        note = lessons.keep(fingerprint, lesson)
+        if note:
+            state.problem = f"{lesson.name}: {note}"
+            self.report({"WARNING"}, state.problem)
         status = STATUS_TEXTS[lesson.status].lower()
         return f"{lesson.name}: {lessons.describe(lesson)}; {status} (first error {first:.3f} rad)"
 
@@ -178,8 +181,9 @@ class NEURAL_IK_OT_listen_stop(_ActionButton, bpy.types.Operator):
 
     def act(self, context: bpy.types.Context) -> str:
         """Close the port."""
+        before = state.problem
         listening.stop_listening()
-        if state.problem:
+        if state.problem != before:
             raise ValueError(state.problem)
         return "Stopped listening"
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from ...core.skeleton import SkeletonMismatch
 from ...live import vmc
+from ...live.kept_file import KeptFile
 from ...live.layouts import ChannelLayout
 from ...live.server import Server
 from ...live.trainee import LEARNING, NEW, SOLVING, Trainee
@@ -38,6 +39,8 @@ class Lesson:
     name: str
     layout: ChannelLayout
     trainee: Trainee
+    file: KeptFile
+    """Where it is kept."""
     curve: list[tuple[float, float]] = field(default_factory=list)
     """(frames seen, running error [rad or m])."""
     solved: bool = False
