@@ -27,9 +27,20 @@ from ..core.skeleton import Skeleton
 from . import density
 from .body_shape import BodyShape, make_shape
 from .context import headings
-from .drag_conditions import Conditions, DragSettings, Measured, Pose, Targets, make_conditions, skew_products
+from .drag_conditions import Aims, Conditions, DragSettings, Measured, Pose, Targets, make_conditions, skew_products
 from .quick_limits import JointLimits
 from .single_kinematics import forward_one, make_plan
+
+
+class Hips(NamedTuple):
+    """Where the Hips should be, if they are not free."""
+
+    position: np.ndarray
+    """(3) [m, armature] head."""
+    orientation: np.ndarray
+    """(3) [rad] log(R R_rest^T), armature."""
+    weight: float = 1.0
+    orientation_weight: float = 1.0
 
 
 class Drag:
@@ -37,6 +48,9 @@ class Drag:
 
     Attributes:
         moved: (E) bool, effectors whose target has left the place where the drag began: they are dragged, others are held.
+        change: (3 J + 3) the answer: rotation vectors [rad, core axes] after each bone's rotation in the pose that the drag
+            began with, and the Hips' way [leg lengths, core axes]. Set it to go on from another answer.
+        settled: whether the last answer ended because more steps would have changed little.
     """
 
     def __init__(
@@ -67,51 +81,105 @@ class Drag:
 
         Raises ValueError for wrong shapes, NaN and infinity.
         """
-        rot, root = np.asarray(rot_local, np.float64), np.asarray(root_pos, np.float64)
         covariance = density.shipped(skeleton) if covariance is None else covariance
-        _check("rot_local", rot, (skeleton.count, 3))
-        _check("root_pos", root, (3,))
         self.skeleton, self.settings = skeleton, settings or DragSettings()
         self._plan = make_plan(skeleton, True)
         self._shape = make_shape(skeleton)
         self._hinges = _hinges(self._shape)
         self._limits = JointLimits(skeleton)
-        self._begin = rotations.matrix_from_axis_angle(skeleton.to_core(rot))
-        self._begin_root = root @ skeleton.axes.T / skeleton.leg_length
-        self._metric = _in_core_axes(density.with_anatomy(skeleton, covariance), self._begin[0])
+        self._covariance = density.with_anatomy(skeleton, covariance)
+        self._ends = np.array([*skeleton.effectors, 0])
+        # multiplied on the right, makes a rotation from the real rest one from the T-posed rest
+        rest, basis = skeleton.rest_arm[self._ends, :3, :3], skeleton.basis[self._ends]
+        self._to_t = rest @ (skeleton.axes.T @ basis).transpose(0, 2, 1)
+        self.begin(rot_local, root_pos, ground)
+
+    def begin(self, rot_local: np.ndarray, root_pos: np.ndarray, ground: float = 0.0) -> None:
+        """Begin anew with another pose; as in :meth:`__init__`, but faster."""
+        rig = self.skeleton
+        rot, root = np.asarray(rot_local, np.float64), np.asarray(root_pos, np.float64)
+        _check("rot_local", rot, (rig.count, 3))
+        _check("root_pos", root, (3,))
+        self._begin = rotations.matrix_from_axis_angle(rig.to_core(rot))
+        self._begin_root = root @ rig.axes.T / rig.leg_length
+        self._metric = _in_core_axes(self._covariance, self._begin[0])
         self._precision = np.linalg.inv(self._metric)
-        self._change = np.zeros(3 * skeleton.count + 3)
-        pose = self._pose(self._change)
-        self._ends = np.array(skeleton.effectors)
+        self.change = np.zeros(3 * rig.count + 3)
+        self.settled = True
+        pose = self._pose(self.change)
         self._start = Targets(pose.heads[self._ends], pose.orientations[self._ends])
-        self.moved = np.zeros(len(self._ends), bool)
+        self._shown = pose
+        self._moved = np.zeros(len(self._ends), bool)
+        self._turned = np.zeros(len(self._ends), bool)
         self._conditions: Conditions = make_conditions(
-            skeleton, self._shape, self.settings, pose, ground / skeleton.leg_length, self._limits.excess(pose.turns)
+            rig, self._shape, self.settings, pose, ground / rig.leg_length, self._limits.excess(pose.turns)
         )
 
+    @property
+    def moved(self) -> np.ndarray:
+        """(E) bool; see the class."""
+        return self._moved[:-1]
+
     def solve(
-        self, positions: np.ndarray, weights: np.ndarray | None = None
+        self,
+        positions: np.ndarray,
+        weights: np.ndarray | None = None,
+        orientations: np.ndarray | None = None,
+        orientation_weights: np.ndarray | None = None,
+        hips: Hips | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The pose for targets ``positions`` (E, 3) [m, armature]; ``weights`` (E): effectors of weight 0 are free.
+        """The pose for targets ``positions`` (E, 3) [m, armature]; ``weights`` (E): effectors of weight 0 are free, of a lower
+        weight than 1 are drawn less the lower it is.
+
+        Held effectors keep the orientation they had, dragged ones are free to turn, until their orientation in ``orientations``
+        (E, 3) [rad, log(R R_rest^T), armature] leaves what it was when the drag began. Of weight 0 in ``orientation_weights`` (E;
+        None: as ``weights``) they are always free. ``hips``: None leaves the Hips free.
 
         Returns rot_local (J, 3) [rad], the Hips' head (3) [m, armature] and each effector's distance from its target (E) [m], 0
         where it is free. Raises ValueError for wrong shapes, NaN and infinity.
         """
-        rig = self.skeleton
+        rig, count = self.skeleton, len(self._ends) - 1
         positions = np.asarray(positions, np.float64)
-        _check("positions", positions, (len(self._ends), 3))
-        shares = np.ones(len(self._ends)) if weights is None else np.asarray(weights, np.float64)
-        _check("weights", shares, (len(self._ends),))
-        use = shares > 0
-        targets = positions @ rig.axes.T / rig.leg_length
+        _check("positions", positions, (count, 3))
+        shares = np.ones(count) if weights is None else np.asarray(weights, np.float64)
+        _check("weights", shares, (count,))
+        turn_shares = shares if orientation_weights is None else np.asarray(orientation_weights, np.float64)
+        _check("orientation_weights", turn_shares, (count,))
+        hips = hips or Hips(np.zeros(3), np.zeros(3), 0.0, 0.0)
+        shares, turn_shares = np.append(shares, hips.weight), np.append(turn_shares, hips.orientation_weight)
+        targets = np.vstack([positions, hips.position]) @ rig.axes.T / rig.leg_length
         off = np.linalg.norm(targets - self._start.positions, axis=1)
-        self.moved |= use & (off > AT_START)
-        self._conditions.begin(targets, use, self.moved, self._start, float(np.where(use, off, 0).max(initial=0)))
+        self._moved |= (shares > 0) & (off > AT_START)
+        wanted = self._start.orientations
+        if orientations is not None:
+            _check("orientations", np.asarray(orientations), (count, 3))
+            wanted = self._oriented(orientations, hips)
+            turned = quick.axis_angle_from_matrix(wanted @ self._start.orientations.transpose(0, 2, 1))
+            self._turned |= (turn_shares > 0) & (np.abs(turned).max(axis=1) > TURNED)
+        elif hips.orientation_weight > 0:
+            wanted = self._oriented(np.zeros((count, 3)), hips)
+        self._turned[-1] = hips.orientation_weight > 0  # wherever the Hips are put
+        travel = float(np.where(shares > 0, off, 0).max(initial=0))
+        aims = Aims(targets, wanted, shares, turn_shares, self._moved, self._turned)
+        self._conditions.begin(aims, self._start, travel)
         pose = self._improve()
         pose = self._hit_exactly(pose)
-        missed = np.linalg.norm(pose.heads[self._ends] - targets, axis=1) * rig.leg_length
+        self._shown = pose
+        missed = np.linalg.norm(pose.heads[self._ends] - targets, axis=1)[:-1] * rig.leg_length
         local = rig.from_core(rotations.axis_angle_from_matrix(pose.turns))
-        return local, pose.heads[0] * rig.leg_length @ rig.axes, np.where(use, missed, 0.0)
+        return local, pose.heads[0] * rig.leg_length @ rig.axes, np.where(shares[:-1] > 0, missed, 0.0)
+
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the last answer put the effectors: positions (E, 3) [m] and R R_rest^T (E, 3, 3), both armature space."""
+        rig, bones = self.skeleton, self._ends[:-1]
+        positions = self._shown.heads[bones] * rig.leg_length @ rig.axes
+        turned = rig.axes.T @ self._shown.orientations[bones] @ rig.axes @ self._to_t[:-1].transpose(0, 2, 1)
+        return positions, turned
+
+    def _oriented(self, orientations: np.ndarray, hips: Hips) -> np.ndarray:
+        """(E + 1, 3, 3) orientations of the ends relative to the T-pose, core axes, from log(R R_rest^T) [rad, armature]."""
+        given = quick.matrix_from_axis_angle(np.vstack([orientations, hips.orientation]).astype(np.float64))
+        return np.asarray(self.skeleton.axes @ given @ self._to_t @ self.skeleton.axes.T)
 
     # ------------------------------------------------------------------ steps
 
@@ -119,14 +187,15 @@ class Drag:
         """Steps until the cost falls no more; returns the pose."""
         settings = self.settings
         share = settings.smooth / (1 + settings.smooth)
-        centre, metric = self._change * share, self._metric / (1 + settings.smooth)
-        pose, found, cost = self._look(self._change, centre)
+        centre, metric = self.change * share, self._metric / (1 + settings.smooth)
+        pose, found, cost = self._look(self.change, centre)
+        self.settled = True
         for number in range(settings.steps):
-            step = centre + self._likely(pose, found, centre, metric) - self._change
+            step = centre + self._likely(pose, found, centre, metric) - self.change
             largest = float(np.abs(step[:-3]).max())
             size = min(1.0, STEP_MOST / max(largest, 1e-9))
             for _ in range(HALVINGS + 1):
-                change = self._change + size * step
+                change = self.change + size * step
                 new, new_found, new_cost = self._look(change, centre)
                 if new_cost <= cost + 1e-6 * abs(cost):
                     break
@@ -134,9 +203,11 @@ class Drag:
             else:
                 break
             saved, cost = cost - new_cost, new_cost
-            self._change, pose, found = change, new, new_found
+            self.change, pose, found = change, new, new_found
             if largest * size < STEP_LEAST or (number and saved < COST_LEAST):
                 break
+        else:
+            self.settled = False
         return pose
 
     def _likely(self, pose: Pose, found: Measured, centre: np.ndarray, metric: np.ndarray) -> np.ndarray:
@@ -144,8 +215,8 @@ class Drag:
         bent = self._bent(pose.turns)
         orientations, heads = (pose.orientations, pose.heads) if bent is None else self._placed(bent, pose.heads[0])
         rows = self._conditions.rows(pose, heads, found)
-        slopes = skew_products(rows.arms, rows.ways, _carried(orientations, self._change))
-        missing = rows.missing + slopes @ (self._change - centre)
+        slopes = skew_products(rows.arms, rows.ways, _carried(orientations, self.change))
+        missing = rows.missing + slopes @ (self.change - centre)
         spread = metric @ slopes.T
         system = slopes @ spread
         system.flat[:: len(system) + 1] += rows.variances + 1e-9
@@ -164,17 +235,18 @@ class Drag:
 
     def _hit_exactly(self, pose: Pose) -> Pose:
         """Steps on held effectors and on dragged ones that are near, until they are where they belong."""
+        near = -1.0 if self.settings.strict else NEARLY
         for _ in range(EXACT_STEPS):
-            rows = self._conditions.exactly(pose, NEARLY)
+            rows = self._conditions.exactly(pose, near)
             if rows is None or np.abs(rows.missing).max() < CLOSE:
                 break
-            slopes = skew_products(rows.arms, rows.ways, _carried(pose.orientations, self._change))
+            slopes = skew_products(rows.arms, rows.ways, _carried(pose.orientations, self.change))
             spread = self._metric @ slopes.T
             system = slopes @ spread
             system.flat[:: len(system) + 1] += rows.variances
             step = spread @ np.linalg.solve(system, rows.missing)
-            self._change = self._change + step * min(1.0, STEP_MOST / max(float(np.abs(step[:-3]).max()), 1e-9))
-            pose = self._pose(self._change)
+            self.change = self.change + step * min(1.0, STEP_MOST / max(float(np.abs(step[:-3]).max()), 1e-9))
+            pose = self._pose(self.change)
         return pose
 
     # ------------------------------------------------------------------ poses
@@ -247,6 +319,7 @@ def _hinges(shape: BodyShape) -> _Hinges:
     )
 
 
+TURNED = 1e-4  # [rad] an orientation farther from where the drag began is dragged
 AT_START = 1e-5  # [leg lengths] a target nearer than this to where the drag began is held
 FLEXED = 0.2  # [rad] least flexion at which slopes are taken
 STEP_MOST = 0.15  # [rad] most that a step turns a joint about an axis

@@ -22,10 +22,13 @@ from .body_shape import METRE, BodyShape, Gaps
 
 NEAR = 0.06  # one-sided conditions nearer than this may begin to press within a step
 FARTHEST = 0.12  # a step aims at most so far
+FARTHEST_TURN = 0.3  # [rad]
+TURN_FORCE, TURN_REACH = 60.0, 1.0  # of a dragged orientation, as DragSettings.force and reach
+SOFT = 0.03  # variance of a place or an orientation of weight 0.5
 HARD = 1e-5  # variance by which held effectors count in the cost; steps meet them exactly
 SOFT_FLOOR = 0.02  # variance of fingertips in the soft zone above the floor
 FADE = 0.3  # way of a target after which a body that began out of balance is back in it by 1 - 1/e
-_AXES = np.eye(3)
+_AXES, _NO_WAYS = np.eye(3), np.zeros((3, 3))
 _CROSS = np.stack([np.cross(row, np.eye(3)) for row in np.eye(3)])  # [c, k] = e_c x e_k
 _TO_AXES = _CROSS.reshape(3, 9)
 _ABOUT = _CROSS.transpose(1, 0, 2).reshape(3, 9)
@@ -37,6 +40,8 @@ class DragSettings:
 
     limits: float | None = 0.02
     """Variance of joint limits; None turns the condition off, here and below."""
+    strict: bool = False
+    """Dragged targets are missed rather than joint limits left."""
     floor: float | None = 1e-4
     """Variance of points above the floor."""
     apart: float | None = 1e-3
@@ -75,10 +80,21 @@ class Pose(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """Where effectors were when the drag began."""
+    """Where the ends, the effectors and the Hips, were when the drag began."""
 
-    positions: np.ndarray  # (E, 3)
-    orientations: np.ndarray  # (E, 3, 3)
+    positions: np.ndarray  # (E + 1, 3)
+    orientations: np.ndarray  # (E + 1, 3, 3)
+
+
+class Aims(NamedTuple):
+    """What the ends, the effectors and then the Hips, are to do (E + 1)."""
+
+    positions: np.ndarray  # (E + 1, 3)
+    orientations: np.ndarray  # (E + 1, 3, 3)
+    weights: np.ndarray  # (E + 1) 0 free, 1 exact
+    orientation_weights: np.ndarray  # (E + 1)
+    moved: np.ndarray  # (E + 1) bool: the place is dragged, else held
+    turned: np.ndarray  # (E + 1) bool: the orientation is dragged; else held where the place is
 
 
 class Excess(NamedTuple):
@@ -93,8 +109,8 @@ class Measured(NamedTuple):
     """What a pose misses of each kind of condition, and what that costs; :meth:`Conditions.rows` makes rows of it."""
 
     cost: float
-    off: np.ndarray  # (E, 3) from the effectors to where they are kept or dragged to
-    turned: np.ndarray  # (kept, 3) rotation vectors back to the orientations of the start
+    off: np.ndarray  # (E + 1, 3) from the ends to where they are kept or dragged to
+    turned: np.ndarray  # (K, 3) rotation vectors to the orientations that ends are kept in, then of those dragged
     excess: Excess
     limits: np.ndarray  # (K) how far they are outside beyond what is allowed
     points: np.ndarray  # (K, 3)
@@ -130,35 +146,50 @@ class Conditions:
     shape: BodyShape
     settings: DragSettings
     ground: float
-    ends: np.ndarray  # (E)
+    ends: np.ndarray  # (E + 1) bones
     above: np.ndarray  # (J, J) row's bone is moved by column's
-    standing: np.ndarray  # (E) bool: feet that stand when the drag begins
+    standing: np.ndarray  # (E + 1) bool: feet that stand when the drag begins
     allowed_floor: np.ndarray  # (K) <= 0
     allowed_pairs: np.ndarray  # (M) >= 0
     allowed_limits: np.ndarray  # (J) >= 0
     allowed_balance: float
     allowed_back: float
 
-    def begin(self, targets: np.ndarray, use: np.ndarray, moved: np.ndarray, start: Targets, travel: float) -> None:
-        """Take targets (E, 3) for the effectors in ``use``, of which those ``moved`` are dragged and the others held."""
-        settings = self.settings
-        held, planted = np.flatnonzero(use & ~moved), np.flatnonzero(self.standing & ~use)
-        self._dragged, self._kept, self._held = np.flatnonzero(use & moved), np.append(held, planted), held
-        self._aims = np.where(moved[:, None], targets, start.positions)
-        self._start = start.orientations
-        variances = np.zeros((len(self._kept), 2, 3))  # of the place and the turn of each
-        variances[len(held) :] = np.array([settings.planted, settings.planted_turn])[:, None]
-        self._variances, self._stiffness = variances.reshape(-1), 1 / np.maximum(variances, HARD)
+    def begin(self, aims: Aims, start: Targets, travel: float) -> None:
+        """Take what the ends are to do; the farthest has moved by ``travel`` since the start."""
+        settings, use, exact = self.settings, aims.weights > 0, aims.weights == 1
+        turn, turn_exact = aims.orientation_weights > 0, aims.orientation_weights == 1
+        planted = self.standing & ~use
+        soft, soft_turn = use & ~exact, turn & ~turn_exact & (aims.turned | (use & ~aims.moved))
+        self._dragged, self._held = np.flatnonzero(exact & aims.moved), np.flatnonzero(exact & ~aims.moved)
+        self._twisted = np.flatnonzero(turn_exact & aims.turned)
+        self._still = np.flatnonzero(turn_exact & ~aims.turned & use & ~aims.moved)
+        self._aims = np.where(aims.moved[:, None], aims.positions, start.positions)
+        self._turn_aims = np.where(aims.turned[:, None, None], aims.orientations, start.orientations)
+        variances = np.zeros((2, len(use)))  # of the places and the turns that are kept
+        variances[:, planted] = [[settings.planted], [settings.planted_turn]]
+        for row, (which, weights) in enumerate(((soft, aims.weights), (soft_turn, aims.orientation_weights))):
+            variances[row, which] = SOFT * (1 - weights[which]) / weights[which]
+        self._kept = np.concatenate([self._held, np.flatnonzero(planted | soft)])
+        self._kept_turns = np.concatenate([self._still, np.flatnonzero((planted & ~aims.turned) | soft_turn)])
+        self._variances = [variances[0, self._kept], variances[1, self._kept_turns]]
+        self._stiffness = [1 / np.maximum(v, HARD)[:, None] for v in self._variances]
+        self._turns = np.concatenate([self._kept_turns, self._twisted])
         self._sway = settings.sway + max(self.allowed_balance, 0) * float(np.exp(-travel / FADE))
 
     def measure(self, pose: Pose, excess: Excess) -> Measured:
         """Look at a pose, which has ``excess`` over its joint limits."""
         settings, shape, kept = self.settings, self.shape, self._kept
         off = self._aims - pose.heads[self.ends]
-        turned = self._turned(pose, kept)
-        cost = 0.5 * float(np.vdot(self._stiffness[:, 0], off[kept] ** 2) + np.vdot(self._stiffness[:, 1], turned**2))
+        turned = self._turned(pose, self._turns)
+        kept_off, kept_turned = off[kept], turned[: len(self._kept_turns)]
+        cost = 0.5 * float(
+            np.sum(self._stiffness[0] * kept_off * kept_off) + np.sum(self._stiffness[1] * kept_turned * kept_turned)
+        )
         for e in self._dragged.tolist():
             cost += settings.force * settings.reach * math.log1p(_length(off[e]) / settings.reach)
+        for vector in turned[len(kept_turned) :]:
+            cost += TURN_FORCE * TURN_REACH * math.log1p(_length(vector) / TURN_REACH)
         points, parts = shape.places(pose.orientations, pose.heads)
         limits = excess.angle - self.allowed_limits[excess.bones]
         if settings.limits is not None:
@@ -185,20 +216,24 @@ class Conditions:
     def rows(self, pose: Pose, bent_heads: np.ndarray, found: Measured) -> Rows:
         """The conditions of a measured pose that press or may begin to, their arms at the bent pose with ``bent_heads`` (J, 3)."""
         settings, shape, build = self.settings, self.shape, _RowBuilder()
-        kept, dragged, count = self._kept, self._dragged, self.skeleton.count
-        arms = np.zeros((len(kept), 6, count, 3))
-        arms[:, :3] = self._place_arms(bent_heads, self.ends[kept])
-        arms[:, 3:] = self._turn_arms(self.ends[kept])
-        ways = np.zeros((len(kept), 6, 3))
-        ways[:, :3] = _AXES
-        missing = np.concatenate([found.off[kept], found.turned], axis=1).reshape(-1)
-        build.add(arms.reshape(-1, count, 3), ways.reshape(-1, 3), missing, self._variances, False)
-        for e in dragged.tolist():  # a pull whose force is force / (1 + distance / reach)
-            distance = _length(found.off[e])
-            aimed = min(distance, FARTHEST)
-            variance = max(settings.exact, aimed / settings.force * (1 + distance / settings.reach))
-            toward = found.off[e] * (aimed / max(distance, 1e-9))
+        kept, turns, count = self._kept, self._kept_turns, self.skeleton.count
+        for which, arms, ways, missing, variances in (
+            (kept, self._place_arms(bent_heads, self.ends[kept]), _AXES, found.off[kept], self._variances[0]),
+            (turns, self._turn_arms(self.ends[turns]), _NO_WAYS, found.turned[: len(turns)], self._variances[1]),
+        ):
+            build.add(
+                arms.reshape(-1, count, 3),
+                np.tile(ways, (len(which), 1)),
+                missing.reshape(-1),
+                np.repeat(variances, 3),
+                False,
+            )
+        for e in self._dragged.tolist():
+            toward, variance = _pull(found.off[e], settings.force, settings.reach, FARTHEST, settings.exact)
             build.add(self._place_arms(bent_heads, self.ends[[e]])[0], _AXES, toward, variance, False)
+        for e, turned in zip(self._twisted.tolist(), found.turned[len(turns) :], strict=True):
+            toward, variance = _pull(turned, TURN_FORCE, TURN_REACH, FARTHEST_TURN, settings.exact)
+            build.add(self._turn_arms(self.ends[[e]])[0], _NO_WAYS, toward, variance, False)
         self._add_limits(build, pose, found)
         self._add_points(build, pose.heads - bent_heads, bent_heads, found)
         if found.lean > 0:
@@ -211,25 +246,22 @@ class Conditions:
         return build.done()
 
     def exactly(self, pose: Pose, near: float) -> Rows | None:
-        """Rows of held effectors, and of dragged ones within ``near``, at the pose itself; None where there are none."""
-        off = self._aims - pose.heads[self.ends]
+        """Rows of held ends, and of dragged ones within ``near``, at the pose itself; None where there are none."""
+        off, turned = self._aims - pose.heads[self.ends], self._turned(pose, self._turns)
         distances = np.sqrt(np.einsum("ec,ec->e", off, off))
-        held, dragged = self._held, self._dragged[distances[self._dragged] <= near]
-        placed = np.append(held, dragged)
-        if not len(placed):
+        placed = np.append(self._held, self._dragged[distances[self._dragged] <= near])
+        turns = np.arange(len(self._turns))
+        angles = np.sqrt(np.einsum("ec,ec->e", turned, turned))
+        turns = turns[(turns < len(self._still)) | ((turns >= len(self._kept_turns)) & (angles <= near))]
+        if not len(placed) and not len(turns):
             return None
-        count = self.skeleton.count
-        arms = np.concatenate([self._place_arms(pose.heads, self.ends[placed]), self._turn_arms(self.ends[held])])
+        bones, count = self.ends[self._turns[turns]], self.skeleton.count
+        arms = np.concatenate([self._place_arms(pose.heads, self.ends[placed]), self._turn_arms(bones)])
         ways = np.zeros((len(arms), 3, 3))
         ways[: len(placed)] = _AXES
-        missing = np.concatenate([off[placed].reshape(-1), self._turned(pose, held).reshape(-1)])
-        return Rows(
-            arms.reshape(-1, count, 3),
-            ways.reshape(-1, 3),
-            missing,
-            np.full(len(missing), 1e-8),
-            np.zeros(len(missing), bool),
-        )
+        missing = np.concatenate([off[placed].reshape(-1), turned[turns].reshape(-1)])
+        variances, one_sided = np.full(len(missing), 1e-8), np.zeros(len(missing), bool)
+        return Rows(arms.reshape(-1, count, 3), ways.reshape(-1, 3), missing, variances, one_sided)
 
     def balance_arms(self, heads: np.ndarray, way: np.ndarray) -> np.ndarray:
         """(J, 3) arms of the centre of mass along ``way`` (3), at a pose's ``heads`` (J, 3)."""
@@ -290,12 +322,12 @@ class Conditions:
         """(K, 3, J, 3) of the orientations of ``bones`` (K) about the three axes."""
         return np.asarray(_AXES[:, None, :] * self.above[bones][:, None, :, None])
 
-    def _turned(self, pose: Pose, effectors: np.ndarray) -> np.ndarray:
-        """(K, 3) rotation vectors back to the orientations of the start."""
-        if not len(effectors):
+    def _turned(self, pose: Pose, ends: np.ndarray) -> np.ndarray:
+        """(K, 3) rotation vectors to the orientations that ``ends`` (K) are kept in or dragged to."""
+        if not len(ends):
             return np.zeros((0, 3))
-        now = pose.orientations[self.ends[effectors]]
-        return np.asarray(quick.axis_angle_from_matrix(np.matmul(self._start[effectors], now.transpose(0, 2, 1))))
+        now = pose.orientations[self.ends[ends]]
+        return np.asarray(quick.axis_angle_from_matrix(np.matmul(self._turn_aims[ends], now.transpose(0, 2, 1))))
 
 
 class _RowBuilder:
@@ -322,6 +354,13 @@ class _RowBuilder:
         return Rows(arms, ways, missing, np.array(self._variances, float), np.array(self._one_sided, bool))
 
 
+def _pull(off: np.ndarray, force: float, reach: float, farthest: float, exact: float) -> tuple[np.ndarray, float]:
+    """The part (3) of ``off`` (3) that a step aims at, and the variance that pulls by ``force / (1 + distance / reach)``."""
+    distance = _length(off)
+    aimed = min(distance, farthest)
+    return off * (aimed / max(distance, 1e-9)), max(exact, aimed / force * (1 + distance / reach))
+
+
 def _pressing(missing: np.ndarray, variance: float) -> float:
     """What one-sided conditions cost that miss ``missing`` (K)."""
     pressing = np.maximum(missing, 0)
@@ -341,7 +380,8 @@ def make_conditions(
     over = np.zeros(skeleton.count)
     over[excess.bones] = excess.angle
     low = points[:, 2] - shape.point_clearance - ground
-    standing = np.zeros(len(skeleton.effectors), bool)
+    ends = np.array([*skeleton.effectors, 0])
+    standing = np.zeros(len(ends), bool)
     for (heel, toe), foot in zip(shape.soles, skeleton.feet, strict=True):
         standing[skeleton.effectors.index(foot)] = min(low[heel], low[toe]) < 0.04 * METRE
     pairs = np.maximum(-shape.gaps(parts).gap, 0)
@@ -352,7 +392,7 @@ def make_conditions(
         shape,
         settings,
         ground,
-        np.array(skeleton.effectors),
+        ends,
         skeleton.subtree.T.copy(),
         standing,
         np.minimum(low - settings.margin, 0),
