@@ -25,6 +25,7 @@ from neural_network.core import tree
 from neural_network.core.reference_rig import rest_orientation
 from neural_network.core.rotations import axis_angle_from_matrix, matrix_from_axis_angle
 from neural_network.core.skeleton import Skeleton, make
+from neural_network.learning.arguments import positive
 from neural_network.motion import pose_set
 from neural_network.motion.pose_set import PoseSet
 from neural_network.rigs.creatures import controlled_bones, find_effectors
@@ -324,7 +325,7 @@ def shares(lines: Sequence[str]) -> dict[str, list[float]]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the table; returns 0 if the error of every network on the held-out part is at most 2 % of the body."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=30, help="CPU seconds of each training")
+    parser.add_argument("--seconds", type=positive(float), default=30, help="CPU seconds of each training")
     parser.add_argument("--only", nargs="*", choices=list(CREATURES), default=list(CREATURES))
     options = parser.parse_args(argv)
     rows = ("network alone", "network + 3 exact steps", "nearest training frame", "ridge regression", "mean pose")

@@ -32,6 +32,7 @@ from pathlib import Path
 import numpy as np
 
 from neural_network.core.rotations import quaternion_from_axis_angle
+from neural_network.learning.arguments import positive
 from neural_network.live import protocol as p
 from neural_network.live.axes import ARMATURE
 from neural_network.live.channels import encode_inputs
@@ -292,15 +293,19 @@ def drive(
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--rate", type=float, default=120, help="frames a second (%(default)s)")
-    parser.add_argument("--settle", type=float, default=60, help="seconds before memory is compared (%(default)s)")
-    parser.add_argument("--clients", type=int, default=1)
+    parser.add_argument("--seconds", type=positive(float), default=600)
+    parser.add_argument("--rate", type=positive(float), default=120, help="frames a second (%(default)s)")
+    parser.add_argument(
+        "--settle", type=positive(float, zero=True), default=60, help="seconds before memory is compared (%(default)s)"
+    )
+    parser.add_argument("--clients", type=positive(int), default=1)
     parser.add_argument("--before", type=Path, metavar="FOLDER", help="another checkout to compare with")
     parser.add_argument("--beside", action="store_true", help="measure one client beside five hostile streams as well")
-    parser.add_argument("--rounds", type=int, default=6, help="of the comparison (%(default)s)")
-    parser.add_argument("--round-seconds", type=float, default=6, help="of each of its measurements (%(default)s)")
-    parser.add_argument("--flood", type=int, metavar="PORT", help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=positive(int), default=6, help="of the comparison (%(default)s)")
+    parser.add_argument(
+        "--round-seconds", type=positive(float), default=6, help="of each of its measurements (%(default)s)"
+    )
+    parser.add_argument("--flood", type=positive(int), metavar="PORT", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.flood is not None:
         flood(given.flood, given.seconds)

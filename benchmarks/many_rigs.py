@@ -32,6 +32,7 @@ from neural_network.ik.errors import REFINE_STEPS, errors_of, predicted, refined
 from neural_network.ik.network import Network
 from neural_network.ik.task import adapted, balanced
 from neural_network.ik.task import fit as fit_network
+from neural_network.learning.arguments import positive
 from neural_network.motion import cleaning, pose_set
 from neural_network.motion.pose_set import PoseSet
 from neural_network.motion.splits import TEST, TRAIN, UNUSED, VALIDATION
@@ -301,8 +302,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--mocap", type=Path, default=Path(os.environ.get("NIK_MOCAP", here.parent / "shared" / "mocap"))
     )
-    parser.add_argument("--seconds", type=float, default=60.0, help="CPU seconds of every training (60)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=positive(float), default=60.0, help="CPU seconds of every training (60)")
+    parser.add_argument("--seed", type=positive(int, zero=True), default=0)
     parser.add_argument("--families", nargs="+", default=FAMILIES)
     parser.add_argument(
         "--body",
@@ -313,7 +314,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     shipped = here / "training_data"
     parser.add_argument("--init", type=Path, default=shipped / "weights" / "best.npy", help="the general network")
     parser.add_argument("--also", type=Path, default=shipped / "training_data.npz", help="the general poses")
-    parser.add_argument("--folds", type=int, default=2, help="folds of a body's takes, for the second question")
+    parser.add_argument(
+        "--folds", type=positive(int), default=2, help="folds of a body's takes, for the second question"
+    )
     parser.add_argument("--report", type=Path, help="write the page of the first question to this file")
     parser.add_argument("--skip-families", action="store_true", help="answer only the second question")
     parser.add_argument("--json", type=Path, help="write the figures to this file")

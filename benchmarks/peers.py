@@ -33,6 +33,7 @@ from neural_network.ik.losses import limit_excess
 from neural_network.ik.network import Network
 from neural_network.ik.settings import Training
 from neural_network.ik.solver import STEPS, Goals, Solver
+from neural_network.learning.arguments import positive
 from neural_network.motion import pose_set, splits
 
 from . import peer_blender, peer_solvers
@@ -680,12 +681,14 @@ def parser() -> argparse.ArgumentParser:
     out = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=(__doc__ or "").splitlines()[0])
     out.add_argument("--data", type=Path, required=True, metavar="NPZ", help="poses, as the import command writes them")
     out.add_argument("--out", type=Path, default=Path("docs/benchmarks.md"), help="the page to write")
-    out.add_argument("--frames", type=int, default=500, help="test frames, evenly spaced")
-    out.add_argument("--tracks", type=int, default=20, help=f"tracks of {TRACK} frames")
-    out.add_argument("--folds", type=int, default=5, help="folds of whole takes; the first is held out")
-    out.add_argument("--train-seconds", type=float, default=120, metavar="CPU_S", help="for each small network")
+    out.add_argument("--frames", type=positive(int), default=500, help="test frames, evenly spaced")
+    out.add_argument("--tracks", type=positive(int), default=20, help=f"tracks of {TRACK} frames")
+    out.add_argument("--folds", type=positive(int), default=5, help="folds of whole takes; the first is held out")
     out.add_argument(
-        "--quality-seconds", type=float, default=None, metavar="CPU_S", help="for the large one; as the small"
+        "--train-seconds", type=positive(float), default=120, metavar="CPU_S", help="for each small network"
+    )
+    out.add_argument(
+        "--quality-seconds", type=positive(float), default=None, metavar="CPU_S", help="for the large one; as the small"
     )
     out.add_argument("--networks", type=Path, help="folder of trained networks; by default beside the data")
     out.add_argument(

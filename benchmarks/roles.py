@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from neural_network.formats import asf_amc, bvh
+from neural_network.learning.arguments import positive
 from neural_network.motion.clip import Clip
 from neural_network.rigs.rig_body import clip_evidence
 from neural_network.rigs.roles import Roles, find_roles
@@ -129,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--mocap", type=Path, default=Path(os.environ.get("NIK_MOCAP", here.parent / "shared" / "mocap"))
     )
-    parser.add_argument("--files-each", type=int, help="maximum number of files of each family")
+    parser.add_argument("--files-each", type=positive(int), help="maximum number of files of each family")
     parser.add_argument("--mistakes", action="store_true", help="list every wrong role")
     options = parser.parse_args(argv)
     if not (options.mocap / "roles_truth.json").is_file():

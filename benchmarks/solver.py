@@ -28,6 +28,7 @@ from neural_network.ik.losses import Truth
 from neural_network.ik.network import Network
 from neural_network.ik.settings import Training
 from neural_network.ik.solver import Goals, Solver
+from neural_network.learning.arguments import positive
 from neural_network.motion import pose_set, splits
 from neural_network.motion.splits import TEST
 
@@ -44,8 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--data", type=Path, required=True, help="poses, as python -m neural_network import writes them"
     )
-    parser.add_argument("--time-limit", type=float, default=60.0, metavar="CPU_S", help="CPU seconds for each network")
-    parser.add_argument("--random", type=int, default=10_000, help="number of extreme targets to try")
+    parser.add_argument(
+        "--time-limit", type=positive(float), default=60.0, metavar="CPU_S", help="CPU seconds for each network"
+    )
+    parser.add_argument("--random", type=positive(int), default=10_000, help="number of extreme targets to try")
     args = parser.parse_args(argv)
     try:
         poses = pose_set.load(args.data)

@@ -19,6 +19,7 @@ import numpy as np
 
 from neural_network.core.reference_rig import reference
 from neural_network.ik import density
+from neural_network.learning.arguments import positive
 from neural_network.motion import pose_set
 
 LEAST_TAKES = 10  # of fewer, statistics would come near to single takes
@@ -35,7 +36,9 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("poses", type=Path, metavar="POSES.npz", help="poses of people on the reference rig")
     parser.add_argument("-o", "--output", type=Path, default=density.SHIPPED, metavar="FILE", help="(%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the pairs of poses drawn (%(default)s)")
+    parser.add_argument(
+        "--seed", type=positive(int, zero=True), default=0, help="of the pairs of poses drawn (%(default)s)"
+    )
     args = parser.parse_args(argv)
     try:
         poses = pose_set.load(args.poses)

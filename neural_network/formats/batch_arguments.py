@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..learning.arguments import number
 from . import importing
 
 
@@ -18,7 +19,11 @@ def parser() -> argparse.ArgumentParser:
     )
     out.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, and folders to look through")
     out.add_argument("-o", "--output", type=Path, required=True, metavar="NPZ", help="file to write the poses to")
-    out.add_argument("--fps", type=float, help="frames a second to sample at (default: each clip's own)")
+    out.add_argument(
+        "--fps",
+        type=number(float, 0, importing.MAX_FPS, above=True),
+        help="frames a second to sample at (default: each clip's own)",
+    )
     out.add_argument(
         "--rig",
         choices=importing.RIGS,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..core.files import keep_apart
 from ..core.messages import Say, counted
+from ..learning.arguments import number, positive
 from ..motion.clip import UP_AXES
 from ..rigs.roles import read_table
 from . import importing
@@ -33,7 +34,8 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
         description="Read BVH and ASF/AMC files, clean them and write training data. Unreadable files are reported and "
         "skipped; an interrupted run continues where it stopped.",
         epilog="Several skeletons in one call give one file each, DATA-CLIP.npz, named after its first clip. "
-        "Exit code 0: data was written; 2: bad input, or no file contained a clip; 130: stopped by Ctrl-C.",
+        "Exit code 0: data was written; 2: bad input, or no file contained a clip; 130: stopped by Ctrl-C, 143: by SIGTERM, "
+        "129: by SIGHUP (a closed terminal); the same command then goes on where it stopped.",
     )
     parser.add_argument("paths", nargs="*", type=Path, metavar="FILE|FOLDER", help="folders are searched recursively")
     parser.add_argument("-o", "--output", type=Path, default=Path("data.npz"), metavar="DATA.npz", help="(%(default)s)")
@@ -43,11 +45,21 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
         default="own",
         help="own: keep each file's skeleton; reference: retarget to the built-in rig (%(default)s)",
     )
-    parser.add_argument("--fps", type=float, help="resample to this frame rate (default: the rate of each file)")
     parser.add_argument(
-        "--skip", type=int, default=0, metavar="N", help="drop the first N frames of every file (%(default)s)"
+        "--fps",
+        type=number(float, 0, importing.MAX_FPS, above=True),
+        help="resample to this frame rate (default: the rate of each file)",
     )
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="number of worker processes (%(default)s)")
+    parser.add_argument(
+        "--skip",
+        type=positive(int, zero=True),
+        default=0,
+        metavar="N",
+        help="drop the first N frames of every file (%(default)s)",
+    )
+    parser.add_argument(
+        "--jobs", type=positive(int), default=1, metavar="N", help="number of worker processes (%(default)s)"
+    )
     parser.add_argument(
         "--json",
         nargs="?",
@@ -56,18 +68,16 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
         help="write one JSON object per file, one a line, to ROWS.json, or to standard output if no name is given",
     )
     parser.add_argument(
-        "--source-fps", type=float, metavar="FPS", help="assume this frame rate instead of the one in the files"
+        "--source-fps",
+        type=number(float, 0, 1e6, above=True),
+        metavar="FPS",
+        help="assume this frame rate instead of the one in the files",
     )
     add_up_argument(parser)
-    parser.add_argument(
-        "--unit",
-        type=_unit,
-        metavar="M",
-        help="length of one file unit: metres, or m, cm, mm, in or ft (default: detected)",
-    )
+    add_unit_argument(parser)
     parser.add_argument(
         "--low-pass",
-        type=float,
+        type=number(float, 0, 1000, above=True),
         metavar="HZ",
         help="cut-off of a fourth-order zero-phase Butterworth filter; 6 to 10 is usual, but softens foot strikes "
         "(default: off)",
@@ -89,6 +99,16 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
     )
     parser.add_argument("--raw", action="store_true", help="do not clean: keep T-poses, jumps and frozen frames")
     parser.set_defaults(run=lambda args: run_import(args, say))
+
+
+def add_unit_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --unit: the length of one file unit [m]."""
+    parser.add_argument(
+        "--unit",
+        type=_unit,
+        metavar="M",
+        help="length of one file unit: metres, or m, cm, mm, in or ft (default: detected)",
+    )
 
 
 _NO_AXIS = object()  # --up without an axis
@@ -135,8 +155,6 @@ def run_import(args: argparse.Namespace, say: Say) -> int:
             to_stdout, rows_path = True, None
     if not paths:
         raise ValueError("import: expected at least one file or folder of motion")
-    if args.jobs < 1:
-        raise ValueError(f"jobs: expected 1 or more, got {args.jobs}")
     if args.output.is_dir() or args.output.suffix.lower() != ".npz":
         raise ValueError(f"output: expected a file name that ends in .npz, got {args.output}")
     options = _options(args)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.files import keep_apart
-from ..learning.arguments import Help, add_files, add_training, positive, share, widths
+from ..learning.arguments import Help, add_files, add_training, number, positive, share, widths
 from ..learning.loop import state_path
 from ..motion import splits
 from .context import LAYOUTS
@@ -37,6 +37,16 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """Named settings: the reference recipe, its older schedule, a larger network that still answers in real time, and one
 without orientation inputs, trained on less unusual poses."""
+
+_PRESET_HELP = (
+    "named settings, which single flags override: reference trains as the shipped weights were trained, older as the first "
+    "versions did, quality three layers of 512, positions a network that is given no rotations of the targets"
+)
+_LAYOUT_HELP = (
+    "what the network is given and answers: reference takes positions and rotations of the targets in an upright frame at "
+    "the Hips, hips in the Hips' own axes; positions leaves the rotations out; masked may lack targets; free may too, and "
+    "answers where the Hips are; bodies is given the lengths of the limbs, for many proportions"
+)
 
 
 def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
@@ -66,8 +76,8 @@ def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
 
 def _add_network(how: argparse._ArgumentGroup, d: Training) -> None:
     how.add_argument("--hidden", type=widths, default=d.hidden, metavar="N,N", help="widths of the hidden layers")
-    how.add_argument("--preset", choices=sorted(PRESETS), help="named settings; single flags override them")
-    how.add_argument("--layout", choices=sorted(LAYOUTS), default=d.layout, help="inputs and outputs of the network")
+    how.add_argument("--preset", choices=sorted(PRESETS), help=_PRESET_HELP)
+    how.add_argument("--layout", choices=sorted(LAYOUTS), default=d.layout, help=_LAYOUT_HELP)
     how.add_argument(
         "--augment",
         type=positive(int, zero=True),
@@ -134,7 +144,12 @@ def _add_held_out(held: argparse._ArgumentGroup) -> None:
         help="hold out blocks of every clip, whole clips, or (leaky) random frames",
     )
     held.add_argument(
-        "--holdout", type=float, default=splits.SPLIT_SHARE, help="share held out for test, and again for validation"
+        "--holdout",
+        type=number(float, 0, 0.5, above=True),
+        default=splits.SPLIT_SHARE,
+        metavar="SHARE",
+        help="share of the frames (of the clips, with --split clip) held out for test, and as much again for validation; "
+        "less than 0.5",
     )
     held.add_argument(
         "--folds", type=positive(int), metavar="K", help="cross-validate over K folds of whole clips, then fit on all"

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.files import keep_apart, write_whole
 from ..core.messages import Say, counted
-from ..learning.arguments import require_writable
+from ..learning.arguments import number, require_writable
 from ..motion import pose_set, splits
 from ..motion.pose_set import PoseSet
 from . import bench, density, drag_file, network, quality, report, targets_file
@@ -168,7 +168,7 @@ def _add_solve(commands: argparse._SubParsersAction[argparse.ArgumentParser], sa
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.npz")
     parser.add_argument(
         "--steps",
-        type=int,
+        type=number(int, 0, MOST_STEPS),
         metavar="N",
         help=f"refinement steps after the network; 0 uses the network alone ({STEPS})",
     )
@@ -182,8 +182,6 @@ def _add_solve(commands: argparse._SubParsersAction[argparse.ArgumentParser], sa
 def run_solve(args: argparse.Namespace, say: Say) -> int:
     """Solve every row of the targets file and write the poses; returns 0. Raises ValueError or OSError for bad input."""
     steps = STEPS if args.steps is None else args.steps
-    if not 0 <= steps <= MOST_STEPS:
-        raise ValueError(f"steps: expected 0 to {MOST_STEPS}, got {steps}")
     if args.output.is_dir():
         raise ValueError(f"output: expected a file name, got the folder {args.output}")
     weights = args.weights or (density.SHIPPED if args.session else WEIGHTS)
@@ -218,10 +216,11 @@ def _run_session(args: argparse.Namespace, weights: Path, say: Say) -> int:
         say(f"note: {weights.name} belongs to a rig of other bones: joint limits alone say what is natural", error=True)
     count, began = len(targets.positions), time.perf_counter()
     answers = []
-    for number, answer in enumerate(drag_file.solve(targets, covariance), 1):
+    for answer in drag_file.solve(targets, covariance):
         answers.append(answer)
-        if number % PROGRESS_ROWS == 0 and number < count:
-            say(f"{number} of {count} poses", error=True)
+        done = len(answers)
+        if done % PROGRESS_ROWS == 0 and done < count:
+            say(f"{done:,} of {count} poses", error=True)
     rot, root_pos, error = (np.stack(part) for part in zip(*answers, strict=True))
     drag_file.save(args.output, targets.skeleton, rot, root_pos, error)
     seconds = time.perf_counter() - began
@@ -273,10 +272,16 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser], sa
     parser.add_argument(
         "--data", type=Path, metavar="DATA.npz", help="(the shipped data; random poses if the rig is another)"
     )
-    parser.add_argument("--seconds", type=float, default=bench.SECONDS, help="minimum time for each row (%(default)s)")
+    parser.add_argument(
+        "--seconds",
+        type=number(float, 0, 600, above=True),
+        default=bench.SECONDS,
+        metavar="S",
+        help="minimum time for each row (%(default)s)",
+    )
     parser.add_argument(
         "--epoch",
-        type=int,
+        type=number(int, 1, 10_000_000),
         default=bench.EPOCH,
         metavar="N",
         help="poses in the timed epoch; the figure is scaled to 50,000 (%(default)s)",
@@ -293,10 +298,6 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser], sa
 
 def run_bench(args: argparse.Namespace, say: Say) -> int:
     """Measure, with a line for each row, and write JSON if asked for; returns 0. Raises ValueError or OSError for bad input."""
-    if not 0 < args.seconds <= 600:
-        raise ValueError(f"seconds: expected a number above 0 and up to 600, got {args.seconds:g}")
-    if not 1 <= args.epoch <= 10_000_000:
-        raise ValueError(f"epoch: expected 1 to 10,000,000 poses, got {args.epoch}")
     to_stdout = args.json == "-"
     json_path = _file(args.json)
     keep_apart({"--weights": args.weights, "--data": args.data}, {"--json": json_path})

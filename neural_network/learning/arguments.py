@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import errno
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -75,25 +76,29 @@ def add_training(parser: argparse.ArgumentParser, defaults: LoopSettings, batch:
     return how
 
 
-def positive(kind: type, zero: bool = False) -> Callable[[str], Any]:
-    """A type for argparse: a number above 0, or at least 0 with ``zero``."""
+def number(kind: type, least: float, most: float = math.inf, above: bool = False) -> Callable[[str], Any]:
+    """A type for argparse, for every number on a command line: a finite ``kind`` from ``least`` (``above`` it) to ``most``."""
+    words = f"above {least:g}" if above else f"from {least:g}"
+    words += f" {'and up ' * above}to {most:,.12g}" if most < math.inf else " up" * (not above)
 
     def convert(text: str) -> Any:
         value = kind(text)
-        if not (value > 0 or (zero and value == 0)) or value == float("inf"):
-            raise argparse.ArgumentTypeError(f"expected a number above 0{' (or 0)' if zero else ''}, got {text}")
+        low = value > least or (value == least and not above)  # False for NaN
+        if not (low and value <= most) or value == math.inf:
+            raise argparse.ArgumentTypeError(f"expected a number {words}, got {text}")
         return value
 
-    convert.__name__ = kind.__name__
+    convert.__name__ = kind.__name__  # argparse says "invalid int value" where it is no number at all
     return convert
 
 
-def share(text: str) -> float:
-    """A type for argparse: a number from 0 to 1."""
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1, got {text}")
-    return value
+def positive(kind: type, zero: bool = False) -> Callable[[str], Any]:
+    """A type for argparse: a number above 0, or from 0 with ``zero``."""
+    return number(kind, 0, above=not zero)
+
+
+share = number(float, 0, 1)
+"""A type for argparse: a number from 0 to 1."""
 
 
 def widths(text: str) -> tuple[int, ...]:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..formats import importing
-from ..formats.command import add_up_argument, given_up_axis
+from ..formats.command import add_unit_argument, add_up_argument, given_up_axis
+from ..learning.arguments import number, positive
 from .body import ServedBody, solving_body
 from .replay import replay
 from .server import PORT, Server, is_loopback
@@ -50,15 +51,28 @@ def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser], sa
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on; other than this computer requires a token"
     )
-    parser.add_argument("--port", type=int, default=PORT, help="0 uses any free port (%(default)s)")
+    parser.add_argument("--port", type=number(int, 0, 65535), default=PORT, help="0 uses any free port (%(default)s)")
     parser.add_argument(
         "--token",
         help=f"token that clients must know; 'new' creates one. Safer in the environment variable {TOKEN}",
     )
     parser.add_argument("--folder", type=Path, default=Path("live_weights"), help="folder for weights (%(default)s)")
-    parser.add_argument("--weights", type=Path, metavar="BEST.npy", help="trained network for full-body solves")
-    parser.add_argument("--threshold", type=float, help="error [m or rad] below which a rig may drive (%(default)s)")
-    parser.add_argument("--seconds", type=float, help="exit after this time (never)")
+    parser.add_argument(
+        "--weights",
+        type=Path,
+        metavar="BEST.npy",
+        help="trained network with which clients may solve the whole body of its rig; without it, solves are refused (none)",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=positive(float),
+        metavar="ERROR",
+        help="a rig may drive once its error stays below this: metres for positions, radians for rotations, so that 0.02 is "
+        "2 cm or about a degree (%(default)s)",
+    )
+    parser.add_argument(
+        "--seconds", type=positive(float, zero=True), metavar="S", help="save and exit after this time (never)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.set_defaults(run=lambda args: run_serve(args, say), threshold=Settings().threshold)
 
@@ -80,23 +94,39 @@ def _add_live(commands: argparse._SubParsersAction[argparse.ArgumentParser], say
         type=Path,
         default=[],
         metavar="FILE.bvh",
-        help="clips to evaluate on (every fourth clip of --replay)",
+        help="clips to evaluate on, which are not learned from (every fourth clip of --replay)",
     )
     parser.add_argument("--task", nargs="+", choices=TASKS, default=list(TASKS), help="tasks to learn (all)")
-    parser.add_argument("--skip", type=int, default=0, metavar="N", help="skip each clip's first N frames (0)")
-    parser.add_argument("--unit", type=float, metavar="M", help="metres in one file unit (detected)")
-    add_up_argument(parser)
-    parser.add_argument("--live-frames", type=int, default=800, metavar="N", help="report after N frames (%(default)s)")
-    parser.add_argument("--frame-ms", type=float, default=2.0, metavar="MS", help="work per frame (%(default)s)")
     parser.add_argument(
-        "--idle-ms", type=float, default=5.0, metavar="MS", help="training between later frames (%(default)s)"
+        "--skip", type=positive(int, zero=True), default=0, metavar="N", help="skip each clip's first N frames (0)"
+    )
+    add_unit_argument(parser)
+    add_up_argument(parser)
+    parser.add_argument(
+        "--live-frames", type=positive(int), default=800, metavar="N", help="report after N frames (%(default)s)"
+    )
+    parser.add_argument(
+        "--frame-ms",
+        type=positive(float, zero=True),
+        default=2.0,
+        metavar="MS",
+        help="work per frame, of wall time unless --cpu-time is given (%(default)s)",
+    )
+    parser.add_argument(
+        "--idle-ms",
+        type=positive(float, zero=True),
+        default=5.0,
+        metavar="MS",
+        help="training between later frames (%(default)s)",
     )
     parser.add_argument("--no-rotations", action="store_true", help="knee, calf: use the feet's positions only")
     parser.add_argument(
         "--no-limbs", action="store_true", help="knee: learn the position itself, not the angle on its circle"
     )
     parser.add_argument("--cpu-time", action="store_true", help="measure processor time only, for a busy computer")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all random numbers (%(default)s)")
+    parser.add_argument(
+        "--seed", type=positive(int, zero=True), default=0, metavar="N", help="of all random numbers (%(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.set_defaults(run=lambda args: run_live(args, say))
 
@@ -110,8 +140,6 @@ def run_serve(args: argparse.Namespace, say: Say) -> int:
     if args.token == "new":
         token = secrets.token_urlsafe(24)
     body = _body(args.weights) if args.weights else None
-    if not (math.isfinite(args.threshold) and args.threshold > 0):
-        raise ValueError(f"--threshold: expected a positive number, got {args.threshold:g}")
     settings = Settings(threshold=args.threshold)
     server = Server(args.host, args.port, token=token, folder=args.folder, settings=settings, body=body)
     where = "this computer only" if is_loopback(args.host) else "any computer that knows the token"

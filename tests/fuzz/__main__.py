@@ -22,10 +22,14 @@ MODULES = {"files": "files", "messages": "messages", "kills": "kills", "blender"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what was asked for, one after the other, and print every failure."""
+    from neural_network.learning.arguments import positive
+
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Try to break Neural IK, at random.")
     parser.add_argument("what", nargs="?", choices=(*MODULES, "all"), default="all", help="what to try (%(default)s)")
-    parser.add_argument("--count", type=int, help="how many to try (each has a default of its own)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed tries the same (%(default)s)")
+    parser.add_argument("--count", type=positive(int), help="how many to try (each has a default of its own)")
+    parser.add_argument(
+        "--seed", type=positive(int, zero=True), default=0, help="the same seed tries the same (%(default)s)"
+    )
     args = parser.parse_args(argv)
     failures: list[str] = []
     for word, name in MODULES.items():

@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
+import argparse
+import ast
 import json
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from conftest import FLOAT32, make_poses, make_rig, run_cli
+from conftest import FLOAT32, REPO, make_poses, make_rig, run_cli
 
+from neural_network import __main__ as program
 from neural_network.__main__ import main
 from neural_network.core import forward_kinematics as fk
 from neural_network.core import rotations
-from neural_network.ik import batches, network, quality, targets_file
+from neural_network.formats import batch_arguments
+from neural_network.ik import arguments, batches, network, quality, targets_file
 from neural_network.ik.context import prepare
 from neural_network.ik.losses import limit_excess
 from neural_network.ik.network import Network
@@ -104,6 +109,58 @@ def refused(capsys: pytest.CaptureFixture[str], argv: list[str], *parts: str) ->
 
 
 # ---- the commands there are
+
+
+def options_with_numbers() -> dict[str, argparse.Action]:
+    """Every option of every program that takes a number."""
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers()
+    for room in program.COMMANDS:
+        room.add_parsers(commands, lambda line, **_: None)
+    parsers = {**commands.choices, "batch_extract.py": batch_arguments.parser()}
+    parsers["standalone_trainer.py"] = arguments.parser(Path("data.npz"), Path("best.npy"))
+    return {
+        f"{name} {action.option_strings[0]}": action
+        for name, each in parsers.items()
+        for action in each._actions
+        if getattr(action.type, "__name__", "") in ("int", "float", "_unit")
+    }
+
+
+@pytest.mark.parametrize("option", options_with_numbers())
+def test_numbers_without_meaning_are_refused_by_every_option(option: str) -> None:
+    convert: Any = options_with_numbers()[option].type
+    for text in ("nan", "-nan", "inf", "-inf", "-1", "-1e999", "1e999", "two", ""):
+        with pytest.raises((argparse.ArgumentTypeError, ValueError), match=r"expected|invalid|could not convert"):
+            convert(text)
+
+
+def test_no_program_takes_a_number_without_saying_which_have_a_meaning() -> None:
+    bare = [
+        f"{path.relative_to(REPO)}:{node.lineno}"
+        for folder in ("neural_network", "benchmarks", "tools", "clients", "training_data", "tests")
+        for path in (REPO / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument"
+        for word in node.keywords
+        if word.arg == "type" and isinstance(word.value, ast.Name) and word.value.id in ("int", "float")
+    ]
+    assert bare == [], "use learning.arguments.number or positive"
+
+
+def test_a_number_without_meaning_is_one_sentence_with_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        (["serve", "--seconds", "nan"], "argument --seconds: expected a number from 0 up, got nan"),
+        (["serve", "--seconds", "-1"], "argument --seconds: expected a number from 0 up, got -1"),
+        (["serve", "--port", "65536"], "argument --port: expected a number from 0 to 65,535, got 65536"),
+        (["serve", "--threshold", "0"], "argument --threshold: expected a number above 0, got 0"),
+        (["solve", "--steps", "1001"], "argument --steps: expected a number from 0 to 1,000, got 1001"),
+        (["bench", "--seconds", "601"], "argument --seconds: expected a number above 0 and up to 600, got 601"),
+        (["import", "x.bvh", "--fps", "1e999"], "argument --fps: expected a number above 0 and up to 1,000, got 1e999"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main(words)
+        assert capsys.readouterr().err.splitlines()[-1].endswith(said)
 
 
 @pytest.mark.slow
@@ -444,13 +501,12 @@ def test_a_file_that_holds_no_targets_is_refused(
     assert not (tmp_path / "out.npz").exists()
 
 
-def test_output_over_the_targets_or_over_a_folder_and_odd_steps_are_refused(
+def test_output_over_the_targets_or_over_a_folder_is_refused(
     files: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     before = files["targets"].read_bytes()
     refused(capsys, words("solve", files, "-o", files["targets"]), "another file than for the targets")
     refused(capsys, words("solve", files, "-o", tmp_path), "got the folder")
-    refused(capsys, words("solve", files, "-o", tmp_path / "o.npz", "--steps", "-1"), "steps: expected 0 to 1000")
     refused(capsys, words("solve", files, "-o", files["data"] / "o.npz"), "cannot make the folder")
     assert files["targets"].read_bytes() == before
 

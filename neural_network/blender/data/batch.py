@@ -57,8 +57,6 @@ def main(words: Sequence[str]) -> int:
     args = batch_arguments.parser().parse_args(words)
     output: Path = args.output
     try:
-        if args.fps is not None and not 0 < args.fps <= importing.MAX_FPS:
-            raise ValueError(f"--fps: expected a number up to {importing.MAX_FPS}, got {args.fps:g}")
         if output.suffix != ".npz":
             raise ValueError(f"-o: expected the name of an .npz file, got {output}")
         files = find_files(args.paths)
