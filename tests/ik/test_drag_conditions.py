@@ -15,7 +15,7 @@ from neural_network.ik import density
 from neural_network.ik import drag as drags
 from neural_network.ik.body_shape import closest_points, convex_hull, make_shape, outside_hull
 from neural_network.ik.drag import Drag
-from neural_network.ik.drag_conditions import DragSettings, Rows, skew_products
+from neural_network.ik.drag_conditions import Aims, DragSettings, Rows, skew_products
 from neural_network.ik.quick_limits import JointLimits
 from neural_network.ik.refinement import clamp
 from neural_network.learning import model_file
@@ -41,8 +41,8 @@ def moving(rng: np.random.Generator) -> pose_set.PoseSet:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_slopes_agree_with_finite_differences(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of places, dragged targets, floor, parts and leaning back. Turns of held effectors are exact where nothing is missing
-    only, joint limits lead along the swing, and what a body stands on counts as fixed: those have no exact slope."""
+    """Of places, dragged targets, floor, parts and leaning back. Joint limits lead along the swing, and what a body stands on
+    counts as fixed: those have no exact slope. Turns have one where nothing is missing, see the next test."""
     monkeypatch.setattr(drags, "FLEXED", -np.inf)  # slopes at the pose itself
     rng = np.random.default_rng(seed)
     settings = DragSettings(limits=None, balance=None, lean_back=-1.5)
@@ -50,8 +50,12 @@ def test_slopes_agree_with_finite_differences(seed: int, monkeypatch: pytest.Mon
     drag = Drag(RIG, rng.normal(0, 0.2, (RIG.count, 3)), root, settings=settings)
     change = rng.normal(0, 0.1, 3 * RIG.count + 3)
     pose = drag._pose(change)
-    targets = pose.heads[list(RIG.effectors)] + rng.normal(0, 0.02, (5, 3))
-    drag._conditions.begin(targets, np.ones(5, bool), np.array([True, False, False, True, False]), drag._start, 1.0)
+    bones = [*RIG.effectors, 0]
+    targets = pose.heads[bones] + rng.normal(0, 0.02, (6, 3))
+    weights, none = np.append(np.ones(5), 0), np.zeros(6)
+    moved = np.array([True, False, False, True, False, False])
+    aims = Aims(targets, pose.orientations[bones], weights, none, moved, none > 0)
+    drag._conditions.begin(aims, drag._start, 1.0)
 
     def rows(at: np.ndarray) -> Rows:
         there, found, _ = drag._look(at, np.zeros_like(at))
@@ -64,10 +68,32 @@ def test_slopes_agree_with_finite_differences(seed: int, monkeypatch: pytest.Mon
     after, before = rows(change + step * way).missing, rows(change - step * way).missing
     assert len(after) == len(before) == len(base.missing)
     assert base.one_sided.sum() >= 2
-    plain = np.ones(len(after), bool)
-    for number in range(3):  # the held effectors come first: three places and three turns each
-        plain[6 * number + 3 : 6 * number + 6] = False
-    np.testing.assert_allclose((slopes @ way)[plain], -(after - before)[plain] / (2 * step), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(slopes @ way, -(after - before) / (2 * step), rtol=1e-4, atol=1e-5)
+
+
+def test_slopes_of_orientations_agree_with_finite_differences_where_they_are_met(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drags, "FLEXED", -np.inf)
+    rng = np.random.default_rng(3)
+    off = dict.fromkeys(("limits", "floor", "apart", "balance", "upright"))
+    drag = Drag(RIG, rng.normal(0, 0.2, (RIG.count, 3)), RIG.rest_arm[0, :3, 3], settings=DragSettings(**off))
+    change = rng.normal(0, 0.1, 3 * RIG.count + 3)
+    pose, bones, none = drag._pose(change), [*RIG.effectors, 0], np.zeros(6)
+    kept = np.array([1.0, 0, 1, 0, 1, 1])
+    aims = Aims(pose.heads[bones], pose.orientations[bones], none, kept, none > 0, kept > 0)
+    drag._conditions.begin(aims, drag._start, 0.0)
+
+    def rows(at: np.ndarray) -> Rows:
+        there, found, _ = drag._look(at, np.zeros_like(at))
+        return drag._conditions.rows(there, there.heads, found)
+
+    base, way, step = rows(change), rng.normal(0, 1, len(change)), 1e-5
+    slopes = skew_products(base.arms, base.ways, drags._carried(pose.orientations, change))
+    change_of = (rows(change + step * way).missing - rows(change - step * way).missing) / (2 * step)
+    turns = np.flatnonzero(np.abs(base.ways).sum(axis=1) == 0)
+    assert len(turns) == 12
+    np.testing.assert_allclose((slopes @ way)[turns], -change_of[turns], rtol=1e-3, atol=1e-5)
 
 
 def test_the_slope_of_balance_is_that_of_the_centre_of_mass() -> None:
@@ -75,7 +101,8 @@ def test_the_slope_of_balance_is_that_of_the_centre_of_mass() -> None:
     drag = Drag(RIG, rng.normal(0, 0.1, (RIG.count, 3)), RIG.rest_arm[0, :3, 3], settings=DragSettings(sway=-10.0))
     change = rng.normal(0, 0.1, 3 * RIG.count + 3)
     conditions, mass = drag._conditions, make_shape(RIG).mass
-    conditions.begin(drag._start.positions, np.zeros(5, bool), np.zeros(5, bool), drag._start, 1e3)
+    none = np.zeros(6)
+    conditions.begin(Aims(*drag._start, none, none, none > 0, none > 0), drag._start, 1e3)
     pose, found, _ = drag._look(change, np.zeros_like(change))
     assert found.outside > 5  # it presses whatever the pose
     rows = conditions.rows(pose, pose.heads, found)
