@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,16 +35,23 @@ class Adam:
     """
 
     def __init__(
-        self, parameters: np.ndarray, settings: AdamSettings = AdamSettings(), decayed: np.ndarray | None = None
+        self,
+        parameters: np.ndarray,
+        settings: AdamSettings = AdamSettings(),
+        decayed: np.ndarray | None = None,
+        memory: Sequence[np.ndarray] | None = None,
     ):
-        """``parameters`` (P) as training begins; ``decayed`` (P) 0/1 marks those that decay, all where absent."""
+        """``parameters`` (P) as training begins; ``decayed`` (P) 0/1 marks those that decay, all where absent.
+
+        ``memory``: five arrays (P) of zeros to use, which are made where absent.
+        """
         self.settings = settings
         self.decayed = decayed
-        self.first = np.zeros_like(parameters)
-        self.second = np.zeros_like(parameters)
-        self.average = parameters.copy()
+        self.first, self.second, self._scratch, self._scratch2, self.average = memory or (
+            np.zeros_like(parameters) for _ in range(5)
+        )
+        self.average[:] = parameters
         self.step = 0
-        self._scratch, self._scratch2 = np.empty_like(parameters), np.empty_like(parameters)
 
     def update(self, parameters: np.ndarray, gradient: np.ndarray, rate: float) -> None:
         """Make one step of size ``rate`` along ``gradient`` (P), changing ``parameters`` (P) and the running means in place.

@@ -250,7 +250,8 @@ class RigStore:
     def learn(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> None:
         """Take training steps for ``seconds``, the rigs in turn, at least one step where one is due.
 
-        Ends early once ``interrupted``. A rig that cannot learn is paused, and the others go on.
+        Ends early once ``interrupted``, and once a rig has got some of the memory that it needs for its first step: no more
+        at a time. A rig that cannot learn is paused, and the others go on.
         """
         end = time.perf_counter() + seconds
         while hungry := [rig for rig in self.rigs.values() if self._may_learn(rig)]:
@@ -258,6 +259,8 @@ class RigStore:
             rig.spent = max(rig.spent, self._turn)
             self._turn, began = rig.spent, time.perf_counter()
             try:
+                if rig.trainee.prepare():
+                    return
                 rig.trainee.train(1)
                 rig.spent += time.perf_counter() - began
             except Exception as error:  # of this rig alone

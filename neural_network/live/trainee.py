@@ -30,6 +30,7 @@ NEW, LEARNING, SOLVING = 0, 1, 2
 STATES = ("new", "learning", "solving")
 KIND = "live"  # of the model file
 _GROWTH = 128 << 10  # [bytes] by which the replay store grows, at most
+_ARRAYS = 10  # as large as the weights, which learning needs besides them
 _SMALLEST = 1e-30  # a deviation below this was damaged, not measured; in float32 it would be zero
 _OLDER_FORMAT = 1  # of saved files before model files had kinds
 
@@ -146,7 +147,8 @@ class Trainee:
         """Forget everything: weights, replay, statistics, snapshots."""
         s = self.settings
         self._widths = (self.inputs, *s.hidden, self.outputs)
-        self._made = self._learns = False
+        self._made = False
+        self._memory: list[np.ndarray] = []
         row = 4 * max(self.inputs, self.outputs)
         self.capacity = int(max(64, min(s.store_frames, s.store_bytes // row)))
         self._x, self._y = np.zeros((0, self.inputs), np.float32), np.zeros((0, self.outputs), np.float32)
@@ -178,19 +180,35 @@ class Trainee:
         self._make_room(64)
         self._made = True
 
-    def _prepare(self) -> None:
-        """Make what learning needs besides, before the first step: the optimiser's state, and room for a snapshot."""
+    def prepare(self) -> bool:
+        """Make one array of what learning needs besides; False, and nothing is made, where it has them all.
+
+        These are the optimiser's state and room for a snapshot, ten times the weights in all. The first step makes what is
+        missing; who must not take so much at once calls this before, again and again.
+        """
         if self._learns:
-            return
-        self._slope = np.zeros_like(self._flat)
+            return False
+        self._make()
+        if len(self._memory) < _ARRAYS - 1:
+            self._memory.append(np.full_like(self._flat, 0))  # written to, so that the system gives the memory now
+            return True
+        self._slope, *good = self._memory[:4]
+        self._good_weights = (good[0], good[1], good[2])
         self._gradients = layers.stack(self._slope, self._widths, skip=True)
-        self._adam = Adam(
-            self._flat,
-            AdamSettings(0.9, 0.99, 1e-6, self.settings.decay),
-            layers.weight_mask(self._widths, skip=True),
-        )
-        self._good_weights = (np.zeros_like(self._flat), np.zeros_like(self._flat), np.zeros_like(self._flat))
-        self._learns = True
+        mask = layers.weight_mask(self._widths, skip=True)
+        settings = AdamSettings(0.9, 0.99, 1e-6, self.settings.decay)
+        self._adam = Adam(self._flat, settings, mask, self._memory[4:])
+        self._memory.append(mask)
+        return True
+
+    def _prepare(self) -> None:
+        while self.prepare():
+            pass
+
+    @property
+    def _learns(self) -> bool:
+        """Whether it has what learning needs."""
+        return len(self._memory) == _ARRAYS
 
     # -- the stream --------------------------------------------------------------------------------------------------
 
@@ -426,7 +444,8 @@ class Trainee:
         if not self.paused:
             self._slow += (min(self.error, 4 * self._slow + 1e-12) - self._slow) / 300
         self._since_snapshot += 1
-        if self.state == SOLVING and self._calm >= s.calm_frames and self._since_snapshot >= s.snapshot_frames:
+        due = self.state == SOLVING and self._calm >= s.calm_frames and self._since_snapshot >= s.snapshot_frames
+        if due and self._learns:
             self._good, self._since_snapshot = self._remember(), 0
 
     def _keep(self, x: np.ndarray, y: np.ndarray) -> None:

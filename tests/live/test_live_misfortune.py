@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ from neural_network.live import protocol as p
 from neural_network.live.axes import ARMATURE
 from neural_network.live.body import ServedBody
 from neural_network.live.handshake import read_hello
-from neural_network.live.layouts import legs_layout
-from neural_network.live.learner import new_trainee, observe
+from neural_network.live.layouts import SIZES, Channel, legs_layout
+from neural_network.live.learner import new_trainee, observe, weight_count
 from neural_network.live.rig_store import MOST_FILES, MOST_RIGS, RigStore
 from neural_network.live.server import Event, Server
 from neural_network.live.trainee import Settings, Trainee
@@ -102,8 +102,8 @@ class World:
             assert time.monotonic() < end, self.events
             self.poll()
 
-    def rig(self, name: str) -> rig_store.TaughtRig:
-        return self.server.rigs[read_hello(hello(name)).fingerprint]
+    def rig(self, name: str, value: dict[str, Any] | None = None) -> rig_store.TaughtRig:
+        return self.server.rigs[read_hello(value or hello(name)).fingerprint]
 
 
 @pytest.fixture
@@ -522,20 +522,35 @@ def test_a_flood_of_any_kind_makes_no_poll_long(world) -> None:
 # ---- memory
 
 
+def still_row(channels: Sequence[Channel]) -> np.ndarray:
+    """Numbers of channels: positions at the origin, no rotation, zeros."""
+    return np.concatenate([np.eye(1, SIZES[c.kind])[0] * (c.kind == "rotation") for c in channels])
+
+
 @pytest.mark.slow
 def test_a_message_allocates_at_most_two_mebibytes_at_default_settings(world, tmp_path: Path) -> None:
     widest = WIDE | {
         "rig": "widest",
         "inputs": [*WIDE["inputs"][:2], *({"name": f"r{k}", "kind": "rotation"} for k in range(120))],
     }
-    for value, row in ((hello("legs"), None), (WIDE, wide_row()), (widest, None)):
+    large = WIDE | {
+        "rig": "large",
+        "inputs": [*widest["inputs"][:66], *({"name": f"n{k}", "kind": "number"} for k in range(10))],
+    }
+    layout = read_hello(large).layout
+    assert layout is not None
+    assert 0.99 < weight_count(layout, Settings()) / rig_store.MOST_WEIGHTS <= 1
+    row_of_large = np.concatenate([still_row(layout.inputs), still_row(layout.outputs)])
+    for value, row in ((hello("legs"), None), (WIDE, wide_row()), (large, row_of_large), (widest, None)):
         here = world(tmp_path, settings=Settings())
         ours = here.connect()
         tracemalloc.start()
         try:
             messages = [p.pack_json(p.HANDSHAKE, value)]
             if row is not None:
-                messages += [p.pack_numbers(p.TRAIN, row)] * 20 + [p.pack_numbers(p.PREDICT, row[:257])]
+                inputs = read_hello(value).layout.input_size
+                messages += [p.pack_numbers(p.TRAIN, row)] * 60 + [p.pack_numbers(p.PREDICT, row[:inputs])]
+                messages += [p.pack(p.CONTROL, bytes([p.SAVE]))]
             elif value is not widest:
                 rows = np.concatenate(legs_rows(np.random.default_rng(0), 700), axis=1)
                 messages += [p.pack_numbers(p.TRAIN, r) for r in rows] + [p.pack(p.CONTROL, bytes([p.SAVE]))]
@@ -551,6 +566,8 @@ def test_a_message_allocates_at_most_two_mebibytes_at_default_settings(world, tm
             tracemalloc.stop()
         if value is widest:
             assert b"at most 393,216 weights" in last
+        elif row is not None:  # it has begun to learn
+            assert here.rig(value["rig"], value).trainee.steps > 0
 
 
 def test_vmc_packets_are_read_for_a_bounded_time_only(monkeypatch) -> None:
@@ -623,6 +640,7 @@ def test_a_rig_that_learns_is_fair_to_others(world) -> None:
 
     class Pupil:
         hungry, paused = True, False
+        prepare = staticmethod(lambda: False)
 
         def __init__(self, name: str, seconds: float) -> None:
             self.name, self.seconds = name, seconds
