@@ -207,6 +207,21 @@ def a_pose(rig: FamilyRig, degrees: float = 45.0) -> FamilyRig:
     return replace(rig, heads=heads)
 
 
+def carrying(
+    rig: FamilyRig, role: str, start: tuple[float, ...], way: tuple[float, ...], bones: int, word: str
+) -> FamilyRig:
+    """The rig with a chain of ``bones`` that hangs ``start`` from the bone of a role and leads ``way`` [m]."""
+    above = rig.names.index(str(rig.roles[role][0]))
+    heads = rig.heads[above] + np.array(start) + np.linspace(0, 1, bones, endpoint=False)[:, None] * np.array(way)
+    first = len(rig.names)
+    return replace(
+        rig,
+        names=(*rig.names, *(f"{word}{n + 1}" for n in range(bones))),
+        parents=np.array([*rig.parents, above, *range(first, first + bones - 1)]),
+        heads=np.concatenate([rig.heads, heads]),
+    )
+
+
 def turned(rig: FamilyRig, degrees: float = 0.0, y_up: bool = False, unit: float = 1.0) -> FamilyRig:
     """The same rig facing another way, with Y up, or in another unit (``unit`` of them make a metre)."""
     heads = rig.heads @ matrix_from_axis_angle(np.array([0, 0, np.radians(degrees)])).T

@@ -156,23 +156,26 @@ def figures(clip: Clip, least: int = 5) -> list[Clip]:
     chosen = [root for root, size in sizes.items() if size >= least] or [max(sizes, key=lambda root: sizes[root])]
     out = []
     for root in chosen:
-        index = np.flatnonzero(tree == root)
-        place = {int(old): new for new, old in enumerate(index)}
-        still = np.broadcast_to(clip.offsets[root], (clip.frames, 3))
-        out.append(
-            replace(
-                clip,
-                name=clip.name if len(chosen) == 1 else f"{clip.name}.{clip.names[root]}",
-                names=tuple(clip.names[i] for i in index),
-                parents=np.array([-1 if clip.parents[i] < 0 else place[int(clip.parents[i])] for i in index]),
-                offsets=clip.offsets[index],
-                tips={place[i]: tip for i, tip in clip.tips.items() if i in place},
-                rotations=clip.rotations[:, index],
-                root_pos=clip.root_pos if root == 0 else clip.translations.get(root, still),
-                translations={place[i]: moved for i, moved in clip.translations.items() if i in place and i != root},
-            )
-        )
+        name = clip.name if len(chosen) == 1 else f"{clip.name}.{clip.names[root]}"
+        out.append(replace(with_joints(clip, np.flatnonzero(tree == root)), name=name))
     return out
+
+
+def with_joints(clip: Clip, index: np.ndarray) -> Clip:
+    """The clip with only the joints ``index`` (K): a root, which comes first, and joints whose parents are among them."""
+    place = {int(old): new for new, old in enumerate(index)}
+    root = int(index[0])
+    still = np.broadcast_to(clip.offsets[root], (clip.frames, 3))
+    return replace(
+        clip,
+        names=tuple(clip.names[i] for i in index),
+        parents=np.array([-1 if clip.parents[i] < 0 else place[int(clip.parents[i])] for i in index]),
+        offsets=clip.offsets[index],
+        tips={place[i]: tip for i, tip in clip.tips.items() if i in place},
+        rotations=clip.rotations[:, index],
+        root_pos=clip.root_pos if root == 0 else clip.translations.get(root, still),
+        translations={place[i]: moved for i, moved in clip.translations.items() if i in place and i != root},
+    )
 
 
 def without_rigid(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -24,6 +24,7 @@ _MAX_DIFFERENCE = 0.1  # of mirrored limbs, in the positions of their joints, as
 _SHORTEST_LIMB = 0.12  # as a share of the body's reach
 _HOPELESS = -12.0  # log likelihood by lengths and names below which the poses are not examined
 _MAX_CHAIN = 12  # bones of a limb that are examined
+_MOST_COMPARED = 1000  # pairs of bones at two joints: limbs with more are left as they are
 NAME_WEIGHT = 2.0
 _ANKLE = np.radians(60)
 _HOCK_BEND = np.radians(20)  # at the knee and, the other way, at the hock of an animal's leg
@@ -41,6 +42,8 @@ class ChainPair:
 
     at: int
     chains: tuple[tuple[int, ...], tuple[int, ...]]
+    tree: BoneTree
+    """The tree without what hangs on one of the two alone."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,9 @@ class LimbPair:
 def find_body(tree: BoneTree) -> tuple[LimbPair, LimbPair, bool] | None:
     """Legs, arms, and whether the trunk is upright on the legs; None if no two pairs of limbs make a body."""
     pairs = _pairs(tree)
-    measures = [(_measure(tree, *p.chains), _measure(tree, *p.chains[::-1])) for p in pairs]
-    as_legs = [limb for p, both in zip(pairs, measures, strict=True) if (limb := _limb(tree, p, both, arm=False))]
-    as_arms = [limb for p, both in zip(pairs, measures, strict=True) if (limb := _limb(tree, p, both, arm=True))]
+    measures = [(_measure(p.tree, *p.chains), _measure(p.tree, *p.chains[::-1])) for p in pairs]
+    as_legs = [limb for p, both in zip(pairs, measures, strict=True) if (limb := _limb(p, both, arm=False))]
+    as_arms = [limb for p, both in zip(pairs, measures, strict=True) if (limb := _limb(p, both, arm=True))]
     best, best_score = None, -np.inf
     for legs in as_legs:
         for arms in as_arms:
@@ -147,17 +150,65 @@ def _pairs(tree: BoneTree) -> list[ChainPair]:
     for at, group in [*enumerate(tree.children), *([(-1, tuple(roots))] if len(roots) > 1 else [])]:
         long = [c for c in group if tree.real[c] and tree.reach[c] > _SHORTEST_LIMB * body]
         for a, b in combinations(long, 2):
-            if abs(tree.reach[a] - tree.reach[b]) > _MAX_LENGTH_DIFFERENCE * max(tree.reach[a], tree.reach[b]):
+            if not _alike(tree, a, b, 0.02 * body):
                 continue
-            if (
-                abs(tree.length[a] - tree.length[b])
-                > _MAX_LENGTH_DIFFERENCE * max(tree.length[a], tree.length[b]) + 0.02 * body
-            ):
+            bare = _without_props(tree, a, b, 0.02 * body)
+            reach = bare.reach[a], bare.reach[b]
+            if min(reach) <= _SHORTEST_LIMB * body or abs(reach[0] - reach[1]) > _MAX_LENGTH_DIFFERENCE * max(reach):
                 continue
-            chains = main_chain(tree, a), main_chain(tree, b)
+            chains = main_chain(bare, a), main_chain(bare, b)
             if division_difference(tree, *chains) < _MAX_DIFFERENCE:
-                out.append(ChainPair(at, chains))
+                out.append(ChainPair(at, chains, bare))
     return out
+
+
+def _alike(tree: BoneTree, a: int, b: int, near: float) -> bool:
+    """Whether two bones are about equally long."""
+    longer = max(tree.length[a], tree.length[b])
+    return bool(abs(tree.length[a] - tree.length[b]) <= _MAX_LENGTH_DIFFERENCE * longer + near)
+
+
+def _without_props(tree: BoneTree, a: int, b: int, near: float) -> BoneTree:
+    """The tree without what only one of the limbs from ``a`` and ``b`` carries, such as a sword, a bag or a shield.
+
+    Each bone of one limb is matched to one as long of the other, those first that begin the longest chains that both have.
+    """
+    known: dict[tuple[int, int], float] = {}
+
+    def shared(c: int, d: int, depth: int) -> float:
+        """Length of the longest chain below ``c`` that is also below ``d``."""
+        if (c, d) not in known:
+            known[c, d] = max((longest for longest, _, _ in options(c, d, depth)), default=0.0)
+        return known[c, d]
+
+    def options(c: int, d: int, depth: int) -> list[tuple[float, int, int]]:
+        return (
+            [
+                (min(tree.length[e], tree.length[f]) + shared(e, f, depth + 1), e, f)
+                for e in tree.children[c]
+                for f in tree.children[d]
+                if _alike(tree, e, f, near)
+            ]
+            if depth < _MAX_CHAIN
+            else []
+        )
+
+    children, reach = list(tree.children), tree.reach.copy()
+
+    def trim(c: int, d: int, depth: int) -> None:
+        if depth == _MAX_CHAIN or len(tree.children[c]) * len(tree.children[d]) > _MOST_COMPARED:
+            return
+        matched: dict[int, int] = {}
+        for _, e, f in sorted(options(c, d, depth), key=lambda option: -option[0]):
+            if e not in matched and f not in matched.values():
+                matched[e] = f
+                trim(e, f, depth + 1)
+        for k, kept in ((c, set(matched)), (d, set(matched.values()))):
+            children[k] = tuple(e for e in tree.children[k] if e in kept)
+            reach[k] = max((tree.length[e] + reach[e] for e in children[k]), default=0.0)
+
+    trim(a, b, 0)
+    return replace(tree, children=tuple(children), reach=reach)
 
 
 def main_chain(tree: BoneTree, start: int) -> tuple[int, ...]:
@@ -173,11 +224,9 @@ def main_chain(tree: BoneTree, start: int) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _limb(
-    tree: BoneTree, pair: ChainPair, both_measures: tuple[_ChainMeasures, _ChainMeasures], arm: bool
-) -> LimbPair | None:
+def _limb(pair: ChainPair, both_measures: tuple[_ChainMeasures, _ChainMeasures], arm: bool) -> LimbPair | None:
     """The best reading of a pair of chains as arms or as legs; None if they have too few bones."""
-    first, second = pair.chains
+    (first, second), tree = pair.chains, pair.tree
     equal = len(first) == len(second)
     options = []
     for measures in both_measures:

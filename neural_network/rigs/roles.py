@@ -202,21 +202,25 @@ def _neck_and_head(tree: BoneTree, legs: LimbPair, arms: LimbPair, path: Sequenc
         if not starts:
             continue
 
-        def weighted_reach(c: int) -> float:
-            parts = tree.names[c].parts
-            reach = float(tree.length[c] + tree.reach[c]) / legs.size
-            return reach + 2 * max(parts.get("Neck", 0), parts.get("Head", 0))
-
-        chain = [c for c in main_chain(tree, max(starts, key=weighted_reach)) if tree.real[c]]
-        chain = [c for i, c in enumerate(chain) if i == 0 or tree.length[c] > 0.02 * legs.size]
-        scores = [_score_head(tree, legs, arms, chain, i) for i in range(len(chain))]
-        best = int(np.argmax(scores))
+        readings = [_read_neck(tree, legs, arms, start) for start in starts]
+        _, chain, best = max(readings, key=lambda reading: reading[0])
         neck = [j for j in chain[:best] if not tree.names[j].excluded]
         named = [j for j in path if "Neck" in tree.names[j].parts and "Trunk" not in tree.names[j].parts]
         if not neck and not named and len(path) > 2 and _above_shoulders(tree, legs, arms, at) > -0.1:
             named = [at]  # 3ds Max's Biped parents the clavicles to the neck
         return named + neck, chain[best]
     return [], None
+
+
+def _read_neck(tree: BoneTree, legs: LimbPair, arms: LimbPair, start: int) -> tuple[float, list[int], int]:
+    """The chain from ``start`` as neck and head: how likely that is, its bones, and the place of the head among them."""
+    chain = [c for c in main_chain(tree, start) if tree.real[c]]
+    chain = [c for i, c in enumerate(chain) if i == 0 or tree.length[c] > 0.02 * legs.size]
+    scores = [_score_head(tree, legs, arms, chain, i) for i in range(len(chain))]
+    best = int(np.argmax(scores))
+    parts = tree.names[start].parts
+    named = 2 * max(parts.get("Neck", 0), parts.get("Head", 0))
+    return scores[best] + named, chain, best
 
 
 def _may_be_neck(tree: BoneTree, start: int) -> bool:
@@ -254,10 +258,9 @@ def _score_head(tree: BoneTree, legs: LimbPair, arms: LimbPair, chain: Sequence[
     poses = tree.poses[1:] if len(tree.poses) > 4 else tree.poses[:1]
     following /= float(np.median(np.linalg.norm(_trunk(poses, legs, arms)[1], axis=1)))
     score = NAME_WEIGHT * 1.5 * name_score(tree.names[j], "Head")
-    if len(chain) > 1:
-        score += max(-6.0, -0.5 * ((height - 0.31) / 0.14) ** 2)
-        score += 0.5 * max(-4.0, ratio_score(following, 0.27, 0.6)) if following > 0 else -0.3
-        score -= 0.5 if i == 0 else 0.18 * (i - 1)  # one neck bone is usual
+    score += max(-6.0, -0.5 * ((height - 0.31) / 0.14) ** 2)
+    score += 0.5 * max(-4.0, ratio_score(following, 0.27, 0.6)) if following > 0 else -0.3
+    score -= 0.5 if i == 0 else 0.18 * (i - 1)  # one neck bone is usual
     return score + (1.5 if inner >= 2 else 0.0)
 
 

@@ -13,11 +13,20 @@ from itertools import pairwise
 import numpy as np
 
 from ..core import rotations
-from ..motion.clip import DOUBTFUL_AXIS, Clip, global_pose, rest_positions, to_z_up
+from ..motion.clip import (
+    DOUBTFUL_AXIS,
+    Clip,
+    body_height,
+    global_pose,
+    guess_unit,
+    rest_positions,
+    to_z_up,
+    with_joints,
+)
 from .bone_names import read_names
-from .bone_tree import angle_between
+from .bone_tree import ancestors, angle_between
 from .foot_placement import floor_drop
-from .rig_body import RigBody, RigMotion, clip_evidence, clip_motion
+from .rig_body import RigBody, RigMotion, clip_evidence, clip_motion, clip_roles
 from .roles import Roles, find_roles
 from .t_pose import MAX_REST_ERROR, t_pose_error
 
@@ -26,6 +35,8 @@ GLANCE_FRAMES = 16  # of a clip whose bones are named, to see whether it needs a
 UPRIGHT_SHARE = 0.75  # of them in which the head is above the feet
 DOWN = 0.5  # share of the way from feet to head that leads down in a figure that hangs head first
 HANDSTAND = 1.05  # hands this far along the way from feet to head are stretched beyond the head
+CARRIED = 1.15  # times as tall as the body: then what somebody carries must not count
+SKULL = 1.15  # times the way from the ankles to the base of the skull: a body
 FOOT_TURN = np.radians(140)  # against the shin since a standing rest pose; feet turn by 70 degrees at most
 FOOT_SHARE = 0.3  # of the frames in which a foot has to be turned that far
 FLIP = np.radians(90)  # about a bone's own length, from one frame to the next
@@ -143,6 +154,51 @@ def _with_rest_turned(clip: Clip, turn: np.ndarray) -> Clip:
         rotations=np.where(roots[:, None], turned, below),
         translations={i: moved if clip.parents[i] < 0 else moved @ turn.T for i, moved in clip.translations.items()},
     )
+
+
+# ---------------------------------------------------------------- how large is the body?
+
+
+def unit_of_body(clip: Clip) -> tuple[Clip, str]:
+    """The clip with its unit guessed from the person alone, and a sentence if that is a guess; unchanged and "" for most.
+
+    Without this, somebody who holds up a staff, a lance or a banner would be taken for a giant, and scaled down.
+    """
+    height = body_height(clip)
+    if len(clip.names) > MOST_JOINTS or height < CARRIED * _named_height(clip):
+        return clip, ""
+    roles = clip_roles(clip)
+    if not roles.humanoid:
+        return clip, ""
+    person = with_joints(clip, _body_joints(clip, roles))
+    if height < CARRIED * body_height(person):
+        return clip, ""
+    unit, note = guess_unit(person)
+    said = tuple(words for words in clip.warnings if "set the unit" not in words)
+    return replace(clip, unit=unit, warnings=said), note
+
+
+def _named_height(clip: Clip) -> float:
+    """From the lowest foot to the highest head at rest, by their names, with what a skull adds [file units]; 0 without names."""
+    info = read_names(clip.names)
+    up = rest_positions(clip) @ to_z_up(clip.up_axis)[2]
+    heads, feet = (
+        [up[j] for j, bone in enumerate(info) if part in bone.parts and not bone.excluded] for part in ("Head", "Foot")
+    )
+    return SKULL * (max(heads) - min(feet)) if heads and feet else 0.0
+
+
+def _body_joints(clip: Clip, roles: Roles) -> np.ndarray:
+    """The joints with roles, those above them, and all of the head and of the feet."""
+    kept = np.zeros(len(clip.parents), bool)
+    for j in (j for j in roles.bones.values() if j is not None):
+        kept[[j, *ancestors(clip.parents, j)]] = True
+    ends = {roles.bones.get(role) for role in ("Head", "LeftFoot", "RightFoot", "LeftToeBase", "RightToeBase")}
+    for j, parent in enumerate(clip.parents):
+        kept[j] |= j in ends or (parent in ends)
+        if parent in ends:
+            ends.add(j)
+    return np.flatnonzero(kept)
 
 
 # ---------------------------------------------------------------- faults of the capture

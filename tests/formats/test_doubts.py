@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from conftest import run_cli
 
+from benchmarks.rigs import all_rigs, carrying, walk
 from neural_network.core import forward_kinematics, rotations
 from neural_network.formats import asf_amc, bvh, importing
 from neural_network.formats.importing import ImportOptions
@@ -214,6 +215,20 @@ def test_a_helper_s_name_does_not_hide_the_head() -> None:
     bones = rig_body.clip_roles(clip).bones
     assert clip.names[bones["Head"] or 0] == "head"
     assert clip.names[bones["NeckLower"] or 0] == "neckDummy"
+
+
+# ---------------------------------------------------------------- what a person carries
+
+
+@pytest.mark.parametrize("unit", [1, 0.01, 0.0254, 0.1])
+def test_a_staff_held_up_makes_nobody_a_giant(tmp_path: Path, unit: float) -> None:
+    held = carrying(all_rigs()["kinect"], "RightHand", (0, 0, -0.1), (0, -0.1, 1.5), 3, "Staff")
+    walker = walk(replace(held, heads=held.heads / unit))
+    bvh.write(tmp_path / "walk.bvh", replace(walker, root_pos=walker.offsets[0] + np.zeros((walker.frames, 3))))
+    clip, pieces, _, said = read(tmp_path / "walk.bvh")
+    assert clip.unit == unit
+    assert "set the unit" not in said
+    assert clip.names[rig_body.clip_roles(pieces[0]).bones["RightHand"] or 0] == "WristRight"
 
 
 # ---------------------------------------------------------------- the floor

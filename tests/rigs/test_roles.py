@@ -14,7 +14,7 @@ import pytest
 from conftest import slow_except
 
 from benchmarks.creatures import CREATURES
-from benchmarks.rigs import FamilyRig, a_pose, all_rigs, build, heaped, proportioned, turned, walk
+from benchmarks.rigs import FamilyRig, a_pose, all_rigs, build, carrying, heaped, proportioned, turned, walk
 from benchmarks.roles import right_roles, score_truth, swapped_names
 from neural_network.rigs.creatures import find_effectors
 from neural_network.rigs.rig_body import clip_evidence
@@ -409,3 +409,51 @@ def test_thousands_of_bones_in_one_chain_cost_no_quadratic_time() -> None:
     begin = time.process_time()
     find_roles([f"b{j}" for j in range(count)], np.arange(count) - 1, heads)
     assert time.process_time() - begin < 2
+
+
+# ---------------------------------------------------------------- what a person carries
+
+
+PROPS = {
+    "a sword": ("{}Hand", (0, -0.05, 0), (0, -1.1, 0), "Sword"),
+    "a staff": ("{}Hand", (0, 0, -0.1), (0, -0.1, 1.5), "Staff"),
+    "an umbrella named after the hand": ("{}Hand", (0, -0.03, 0), (0, -0.4, 0.3), "{}HandUmbrella"),
+    "a lance": ("{}Hand", (0, -0.1, 0), (0, -2.8, 0.4), "Lance"),
+    "a bag": ("{}ForeArm", (0, 0, -0.05), (0, 0, -0.5), "Bag"),
+    "a shield": ("{}ForeArm", (0, -0.06, 0), (0, -0.4, 0.1), "Shield"),
+    "a banner": ("{}Arm", (0, 0.05, 0.05), (0, 0.1, 0.9), "Banner"),
+    "a scabbard": ("Hips", (0.1, 0.1, 0), (0, 0.6, -0.5), "Scabbard"),
+    "a holster": ("{}Thigh", (0, 0.1, -0.05), (0, 0.3, -0.5), "Holster"),
+    "a tail": ("Hips", (0, 0.1, 0), (0, 0.8, -0.3), "Behind"),
+    "a cape": ("Spine", (0, 0.12, 0.2), (0, 0.2, -1.1), "Sheet"),
+}
+
+
+@pytest.mark.parametrize("family", slow_except(RIGS, "mixamo", "kinect"))
+def test_what_a_person_carries_on_one_side_changes_no_role(family: str) -> None:
+    rig = RIGS[family]
+    bodies = {True: find_roles(rig.names, rig.parents, rig.heads).bones}
+    bodies[False] = find_roles(meaningless(rig), rig.parents, rig.heads).bones
+    for side in ("Left", "Right"):
+        for prop, (role, start, way, word) in PROPS.items():
+            for bones in (1, 3, 5):
+                held = carrying(rig, role.format(side), start, way, bones, word.format(side))
+                for named in (True, False):
+                    names = held.names if named else meaningless(held)
+                    found = find_roles(names, held.parents, held.heads).bones
+                    assert found == bodies[named], (prop, side, bones, named)
+
+
+def test_a_sword_held_through_a_take_changes_no_role_even_if_the_rest_pose_is_none() -> None:
+    held = carrying(RIGS["mixamo"], *("RightHand", (0, -0.05, 0), (0, -1.1, 0)), 3, "Sword")
+    names, parents, heads, evidence = clip_evidence(heaped(walk(held)))
+    assert not wrong(held, find_roles(names, parents, heads, **evidence))
+
+
+def test_wings_beside_the_arms_change_no_role() -> None:
+    rig = RIGS["mixamo"]
+    for word in ("Wing", "Flap"):
+        winged = rig
+        for side, way in (("Left", 1), ("Right", -1)):
+            winged = carrying(winged, "Spine1", (0.1 * way, 0.1, 0.1), (0.9 * way, 0.3, 0.4), 3, side + word)
+        assert not wrong(winged, find_roles(winged.names, winged.parents, winged.heads))

@@ -20,7 +20,7 @@ from .options import ImportOptions
 from .own_rig import OwnPoses, on_skeleton
 from .reports import FileReport
 
-PART_VERSION = 4  # increase it when the layout of parts changes, or when reading or cleaning gives other results
+PART_VERSION = 5  # increase it when the layout of parts changes, or when reading or cleaning gives other results
 
 
 def part_name(path: Path, options: ImportOptions) -> str:

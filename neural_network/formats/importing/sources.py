@@ -68,9 +68,14 @@ def read_clip(
         raise ValueError(f"{path.name}: {suffix} files are not read here: {THROUGH_BLENDER}")
     if suffix == ".asf":
         raise ValueError(f"{path.name}: a skeleton without motion; give the .amc file, its skeleton is found beside it")
+    doubts = []
     if suffix == ".amc":
         clip = asf_amc.read(None, path, up_axis=up_axis, unit=unit, fps=fps)
     else:
         clip = bvh.read(path, up_axis=up_axis, unit=unit, fps=fps)
+        if unit is None:
+            clip, doubt = sanity.unit_of_body(clip)
+            doubts.append(doubt)
     clip, doubt = sanity.upright(clip, given=up_axis is not None)
-    return replace(clip, warnings=(*clip.warnings, f"{path.name}: {doubt}")) if doubt else clip
+    doubts.append(doubt)
+    return replace(clip, warnings=(*clip.warnings, *(f"{path.name}: {doubt}" for doubt in doubts if doubt)))
