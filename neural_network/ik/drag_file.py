@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core.files import open_archive, write_whole
-from ..core.messages import short
+from ..core.messages import counted, short
 from ..core.reference_rig import EFFECTORS, FEET, reference
 from ..core.skeleton import FARTHEST, MOST_TURNED, Skeleton, make
 from .drag import Drag
@@ -102,38 +102,75 @@ def _rig_of_arrays(found: dict[str, np.ndarray]) -> Skeleton:
 
 def _drags_of_arrays(found: dict[str, np.ndarray], skeleton: Skeleton) -> DragTargets:
     """Drags from the arrays of a file, with every dtype, shape and range checked."""
-    drag, positions, start = found["drag"], found["positions"], found["start_rot"]
+    drag, start = found["drag"], found["start_rot"]
     if drag.dtype.kind not in "iu" or drag.ndim != 1 or not len(drag):
-        raise ValueError(f"drag: expected integers (N), got {drag.dtype} of shape {drag.shape}")
+        raise ValueError(
+            f"drag: expected integers (N), one for each row of positions, got {drag.dtype} of shape {drag.shape}; "
+            "number the drags from 0"
+        )
+    bones, effectors = f"{skeleton.count} bones", f"{len(skeleton.effectors)} effectors"
     if start.ndim != 3 or not len(start):
-        raise ValueError(f"start_rot: expected (drags, {skeleton.count}, 3), got {start.shape}")
+        raise ValueError(
+            f"start_rot: expected shape (drags, {bones}, 3), got {start.shape}; give one pose for each drag"
+        )
     count, drags = len(drag), len(start)
-    shapes = {
-        "positions": (count, len(skeleton.effectors), 3),
-        "weights": (count, len(skeleton.effectors)),
-        "start_rot": (drags, skeleton.count, 3),
-        "start_root_pos": (drags, 3),
-    }
     farthest = FARTHEST * max(1.0, skeleton.leg_length)
-    bounds = {"start_rot": MOST_TURNED, "weights": 1.0}
-    made: dict[str, np.ndarray] = {}
-    for name, shape in shapes.items():
-        array = found.get(name, np.ones(shape) if name == "weights" else None)
-        if array is None or array.dtype.kind not in "fiub" or array.shape != shape:
-            raise ValueError(f"{name}: expected numbers of shape {shape}, got {None if array is None else array.shape}")
-        made[name] = array.astype(np.float64)
-        if name == "weights" and (made[name] < 0).any():
-            raise ValueError(f"weights: expected numbers from 0 to 1, got {made[name].min():g}")
-        if not (np.abs(made[name]) <= bounds.get(name, farthest)).all():
-            raise ValueError(f"{name}: expected finite numbers up to {bounds.get(name, farthest):g}")
-    if positions.shape[0] and (drag.min() < 0 or drag.max() >= drags):
-        raise ValueError(f"drag: expected numbers from 0 to {drags - 1}, got {drag.min()} to {drag.max()}")
-    if np.count_nonzero(np.diff(drag)) + 1 != len(np.unique(drag)):
-        raise ValueError("drag: expected the rows of a drag to stand together")
-    ground = np.asarray(found.get("ground", 0.0))
-    if ground.dtype.kind not in "fiu" or ground.shape not in ((), (count,)) or not (np.abs(ground) <= farthest).all():
-        raise ValueError(f"ground: expected one finite height or ({count},), got {ground.shape}")
-    return DragTargets(skeleton, drag=drag.astype(int), ground=np.broadcast_to(ground.astype(float), (count,)), **made)
+    one, every = "one for each entry of drag", "one for each drag"
+    positions = _numbers(found, "positions", (count, len(skeleton.effectors), 3), f"{one}, {effectors}, xyz")
+    weights = np.ones((count, len(skeleton.effectors)))
+    if "weights" in found:
+        weights = _numbers(found, "weights", weights.shape, f"{one}, {effectors}")
+    start_rot = _numbers(found, "start_rot", (drags, skeleton.count, 3), f"{every}, {bones}, rotation vector")
+    start_root_pos = _numbers(found, "start_root_pos", (drags, 3), f"{every}, xyz")
+    ground = np.zeros(count)
+    if "ground" in found:
+        shape = () if found["ground"].shape == () else (count,)
+        ground = np.broadcast_to(_numbers(found, "ground", shape, f"one for all, or {one}"), (count,))
+    _require_range("positions", positions, -farthest, farthest, "are they metres?")
+    _require_range("weights", weights, 0, 1, "0 frees an effector, 1 holds it")
+    _require_range("start_rot", start_rot, -MOST_TURNED, MOST_TURNED, "are they radians?")
+    _require_range("start_root_pos", start_root_pos, -farthest, farthest, "are they metres?")
+    _require_range("ground", ground, -farthest, farthest, "are they metres?")
+    if drag.min() < 0 or drag.max() >= drags:
+        raise ValueError(
+            f"drag: expected numbers from 0 to {drags - 1}, as there are {counted(drags, 'pose')} in start_rot, got "
+            f"{drag.min()} to {drag.max()}; add the poses that are missing"
+        )
+    unused = np.setdiff1d(np.arange(drags), drag)
+    if len(unused):
+        raise ValueError(
+            f"start_rot: expected only poses that a drag begins with, got {drags} of which {len(unused)} are in no row of "
+            f"drag, the first is {unused[0]}; leave them out, or add their rows"
+        )
+    if np.count_nonzero(np.diff(drag)) + 1 != drags:
+        raise ValueError("drag: expected the rows of a drag to stand together, got them apart; sort the rows by drag")
+    return DragTargets(skeleton, positions, weights, drag.astype(int), start_rot, start_root_pos, ground)
+
+
+def _numbers(found: dict[str, np.ndarray], name: str, shape: tuple[int, ...], meaning: str) -> np.ndarray:
+    """An array of a file as float64, of that shape and finite; ValueError says what was expected."""
+    array = found[name]
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name}: expected real numbers, got {array.dtype}; save them as float64")
+    if array.shape != shape:
+        raise ValueError(f"{name}: expected numbers of shape {shape} ({meaning}), got {array.shape}; leave none out")
+    made: np.ndarray = array.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(made.reshape(len(made) if shape else 1, -1)).all(axis=1))
+    if len(bad):
+        raise ValueError(
+            f"{name}: expected finite numbers, got NaN or infinity in {counted(len(bad), 'row')}, the first is {bad[0]}; "
+            "fill them in"
+        )
+    return made
+
+
+def _require_range(name: str, array: np.ndarray, least: float, most: float, advice: str) -> None:
+    bad = (array < least) | (array > most)
+    if bad.any():
+        row = int(np.flatnonzero(bad.reshape(len(array), -1).any(axis=1))[0])
+        raise ValueError(
+            f"{name}: expected numbers from {least:g} to {most:g}, got {array[bad][0]:g} in row {row}; {advice}"
+        )
 
 
 def solve(

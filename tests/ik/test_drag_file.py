@@ -84,14 +84,33 @@ def test_a_file_may_bring_its_rig_and_only_the_reference_rig_s_bones_take_the_sh
         ({"start_rot": None}, "missing start_rot"),
         ({"positions": np.zeros((6, 4, 3))}, "positions: expected numbers of shape"),
         ({"positions": np.full((6, 5, 3), np.nan)}, "positions: expected finite numbers"),
-        ({"weights": np.full((6, 5), 2.0)}, "weights: expected finite numbers up to 1"),
+        ({"positions": np.full((6, 5, 3), 1e10)}, "from -1e+09 to 1e+09, got 1e+10 in row 0; are they metres?"),
+        ({"positions": np.zeros((6, 5, 3), complex)}, "positions: expected real numbers, got complex128; save them as"),
+        (
+            {"weights": np.full((6, 5), 2.0)},
+            "weights: expected numbers from 0 to 1, got 2 in row 0; 0 frees an effector, 1 holds it",
+        ),
         ({"weights": np.full((6, 5), -0.5)}, "weights: expected numbers from 0 to 1, got -0.5"),
         ({"drag": np.array([0, 1, 0, 1, 1, 1])}, "stand together"),
         ({"drag": np.array([0, 0, 0, 2, 2, 2])}, "drag: expected numbers from 0 to 1"),
         ({"drag": np.zeros(6)}, "drag: expected integers"),
         ({"start_rot": np.zeros((0, 23, 3))}, "start_rot: expected"),
         ({"start_root_pos": np.zeros((3, 3))}, "start_root_pos: expected numbers of shape"),
-        ({"ground": np.zeros(3)}, "ground: expected"),
+        (
+            {"start_rot": np.zeros((3, 23, 3)), "start_root_pos": np.zeros((3, 3))},
+            "got 3 of which 1 are in no row of drag, the first is 2; leave them out, or add their rows",
+        ),
+        ({"start_rot": np.full((2, 23, 3), 1e9)}, "got 1e+09 in row 0; are they radians?"),
+        (
+            {"ground": np.zeros(3)},
+            "ground: expected numbers of shape (6,) (one for all, or one for each entry of drag)",
+        ),
+        (
+            {"ground": np.array([0, 0, np.nan, 0, 0, np.nan])},
+            "got NaN or infinity in 2 rows, the first is 2; fill them in",
+        ),
+        ({"ground": np.array(np.nan)}, "ground: expected finite numbers, got NaN or infinity in 1 row"),
+        ({"ground": np.zeros(6, complex)}, "ground: expected real numbers, got complex128"),
         ({"bone_names": np.array(RIG.names)}, "a rig needs bone_names, parents, rest_arm"),
     ],
 )
@@ -100,7 +119,9 @@ def test_a_file_that_does_not_fit_is_refused(
 ) -> None:
     path = written(tmp_path, **change)
     assert main(["solve", "--session", "--targets", str(path), "-o", str(tmp_path / "out.npz")]) == 2
-    assert words in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
     assert not (tmp_path / "out.npz").exists()
 
 
