@@ -121,10 +121,27 @@ def json_of(array: np.ndarray) -> Any:
     """The JSON value whose text an array of a file holds as bytes (N) uint8; ValueError for anything else."""
     if array.dtype != np.uint8 or array.ndim != 1:
         raise ValueError(f"expected the bytes of a JSON text, got {str(array.dtype)[:60]} {array.shape}")
+    return parse_json(array.tobytes())
+
+
+def parse_json(text: str | bytes, constant: Callable[[str], Any] | None = None) -> Any:
+    """The value of a JSON text; ``constant`` is called with NaN and infinities, which are read as numbers where it is absent.
+
+    Raises ValueError, in words, for anything else, also for a name twice in one object, of which one would be lost.
+    """
     try:
-        return json.loads(array.tobytes())
+        return json.loads(text, object_pairs_hook=_object, parse_constant=constant)
     except RecursionError:
         raise ValueError("a JSON text that is nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"expected each name once in a JSON object, got {short(twice)!r} twice; keep one of them")
+    return out
 
 
 # ---- archives of arrays

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.files import read_record, whole_file, write_whole
+from ..core.files import parse_json, read_record, whole_file, write_whole
 from ..core.messages import short
 
 FORMAT = "neural_ik model"
@@ -171,7 +171,7 @@ def _fields(path: Path) -> tuple[bytes, dict[str, np.ndarray]]:
 
 
 def _model_of(text: bytes, tensors: dict[str, np.ndarray]) -> Model:
-    about = json.loads(text)
+    about = parse_json(text)
     if not isinstance(about, dict):
         raise ValueError(f"expected a JSON object, got {type(about).__name__}")
     for name, array in tensors.items():

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.files import parse_json
 from .trainee import LEARNING, SOLVING, Status
 
 MAGIC = b"NIK1"
@@ -109,10 +110,10 @@ def numbers(payload: bytes) -> np.ndarray:
 
 
 def read_json(payload: bytes) -> dict[str, Any]:
-    """A payload as a JSON object. Raises ValueError for anything else, including NaN and infinity."""
+    """A payload as a JSON object. Raises ValueError for anything else, including NaN, infinity and a name given twice."""
     try:
-        value = json.loads(payload.decode("utf-8"), parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(payload.decode("utf-8"), _no_constant)
+    except ValueError as error:
         raise ValueError(f"payload: expected a JSON object in UTF-8, could not read it: {error}") from error
     if not isinstance(value, dict):
         raise ValueError(f"payload: expected a JSON object, got {type(value).__name__}")

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..core import skeleton as skeletons
-from ..core.files import read_text, write_whole
+from ..core.files import parse_json, read_text, write_whole
 from ..core.skeleton import Skeleton
 
 FOLDER, ABOUT, POSES = "characters", "character.json", "poses.npz"
@@ -170,7 +170,7 @@ def _read(path: Path, modified: int, size: int) -> tuple[str, Skeleton]:
     Raises ValueError, in words, for a damaged file.
     """
     try:
-        about: Any = json.loads(read_text(path, "a character"))
+        about: Any = parse_json(read_text(path, "a character"))
         if about["format"] != FORMAT or about["version"] != VERSION:
             raise ValueError(f"expected version {VERSION} of {FORMAT}, got {about['version']} of {about['format']}")
         for bone in about["bone_names"]:

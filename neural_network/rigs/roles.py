@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core.files import read_text, write_whole
+from ..core.files import parse_json, read_text, write_whole
 from .bone_names import BoneNameInfo, has_animal_words, read_names, unhidden
 from .bone_tree import BoneTree, ancestors, angle_between, descendants, never_turns, read_tree, require_tree
 from .limbs import ARM, LEG, NAME_WEIGHT, LimbPair, find_body, main_chain, name_score, ratio_score, unlike_a_person
@@ -459,8 +459,8 @@ def read_table(path: str | Path) -> dict[str, str]:
     """
     path = Path(path)
     try:
-        data = json.loads(read_text(path, "roles"))
-    except (OSError, ValueError, RecursionError) as error:
+        data = parse_json(read_text(path, "roles"))
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path.name}: expected a JSON table of roles, but it cannot be read: {error}") from error
     table = data.get("roles", data) if isinstance(data, dict) else None
     if not isinstance(table, dict):

@@ -25,6 +25,7 @@ from neural_network.core import files
 from neural_network.core.files import (
     json_of,
     open_file,
+    parse_json,
     read_archive,
     read_bytes,
     read_record,
@@ -32,6 +33,20 @@ from neural_network.core.files import (
     remove_leftovers,
     write_whole,
 )
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', b'[{"b": {"a": null, "c": [], "a": null}}]'])
+def test_a_name_twice_in_one_json_object_is_refused(text: str | bytes) -> None:
+    with pytest.raises(ValueError, match="expected each name once in a JSON object, got 'a' twice; keep one of them"):
+        parse_json(text)
+    assert parse_json('[{"a": 1}, {"a": NaN}]')[0] == {"a": 1}
+
+
+def test_a_long_json_object_with_a_name_twice_is_refused_at_once() -> None:
+    """A message of a stranger: looking for the name takes no longer than reading it."""
+    text = "{" + ",".join(f'"{n}":0' for n in range(200_000)) + ',"199999":0}'
+    with within(20), pytest.raises(ValueError, match="'199999' twice"):
+        parse_json(text)
 
 
 @contextmanager

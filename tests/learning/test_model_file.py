@@ -104,6 +104,15 @@ def test_a_file_cut_short_is_refused(name: str, tmp_path: Path) -> None:
             model_file.read(tmp_path / name, "gait")
 
 
+def test_a_file_that_says_a_thing_twice_is_refused(tmp_path: Path) -> None:
+    text = model_file._text(model()).replace(b'"kind":', b'"kind": "ik", "kind":')
+    np.savez(tmp_path / "a.npz", about=np.frombuffer(text, np.uint8))
+    with pytest.raises(
+        ValueError, match=r"a\.npz: not a sound weights file: expected each name once .* got 'kind' twice"
+    ):
+        model_file.read(tmp_path / "a.npz", "gait")
+
+
 def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no weights at .*a.npy: train first"):
         model_file.read(tmp_path / "a.npy", "gait", "train first")

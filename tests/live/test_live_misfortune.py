@@ -428,6 +428,14 @@ def test_a_fault_that_one_client_meets_ends_neither_the_server_nor_another_clien
     assert here.server.clients() == 2
 
 
+def test_a_handshake_that_gives_a_field_twice_is_refused_in_words(world) -> None:
+    here = world()
+    ours = here.connect()
+    text = json.dumps(hello("hero")).replace('"layout": "legs"', '"layout": "free", "layout": "legs"')
+    answer = here.ask(ours, p.pack(p.HANDSHAKE, text.encode()), p.HANDSHAKE)
+    assert "expected each name once in a JSON object, got 'layout' twice" in words(answer)
+
+
 # ---- too many
 
 
