@@ -3,7 +3,8 @@
 
 ``blender --background --python-exit-code 1 --python batch_extract.py -- FOLDER -o data.npz``; ``-- --help`` lists all options.
 With Blender as a Python module: ``python batch_extract.py FOLDER -o data.npz``.
-Exit codes: 0 poses were written, 1 no file gave any, 2 bad input, 130 stopped by Ctrl-C.
+Exit codes: 0 poses were written, 1 no file gave any, 2 bad input, 130 stopped by Ctrl-C,
+143 by SIGTERM, 129 by SIGHUP.
 """
 
 import sys

@@ -16,6 +16,8 @@ def parser() -> argparse.ArgumentParser:
         prog="batch_extract.py",
         description="Extract the poses of every animated armature in files and folders. Needs Blender: "
         "blender --background --python-exit-code 1 --python batch_extract.py -- PATH -o data.npz, or a Python with bpy.",
+        epilog="Exit code 0: poses were written; 1: no file gave any; 2: bad input; 130: stopped by Ctrl-C, 143: by SIGTERM, "
+        "129: by SIGHUP. Each file is written whole or not at all, once all inputs are read.",
     )
     out.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, and folders to look through")
     out.add_argument("-o", "--output", type=Path, required=True, metavar="NPZ", help="file to write the poses to")

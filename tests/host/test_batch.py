@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import HOST
+from conftest import HOST, hear_hangups
 
 from benchmarks import rigs
 from neural_network.formats import bvh
@@ -27,13 +28,19 @@ from .test_words import keep_actions
 
 def batch(extension: ModuleType, *words: Any) -> subprocess.CompletedProcess[str]:
     """The program from the installed zip, in a Blender of its own."""
+    return subprocess.run(
+        command(extension, *words), capture_output=True, text=True, encoding="utf-8", timeout=600, check=False
+    )
+
+
+def command(extension: ModuleType, *words: Any) -> list[str]:
+    """The words with which :func:`batch` starts the program."""
     program = Path(extension.__file__ or "").with_name("batch_extract.py")
     import bpy
 
     inside = [bpy.app.binary_path, "--background", "--python-exit-code", "1", "--python"]
     start = [*inside, str(program), "--"] if bpy.app.binary_path else [sys.executable, "-B", str(program)]
-    command = [*start, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False)
+    return [*start, *map(str, words)]
 
 
 @pytest.fixture
@@ -342,3 +349,47 @@ def test_ctrl_c_stops_even_where_an_importer_takes_it_for_its_own_error(
     assert len(opened) == 1
     assert signal.getsignal(signal.SIGINT) == before
     assert not (tmp_path / "d.npz").exists()
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_signal_that_ends_programs_says_what_is_done_and_leaves_no_half_of_a_file(
+    extension: ModuleType, folder: Path, tmp_path: Path, name: str, code: int
+) -> None:
+    if not hasattr(signal, name) or sys.platform == "win32":
+        pytest.skip("this system has no such signal")
+    out = tmp_path / "out"
+    words = command(extension, folder / "a.blend", folder / "deeper", "-o", out / "d.npz", "--json", out / "rows")
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_hangups
+    )
+    assert process.stdout is not None
+    while "1/2" not in process.stdout.readline():
+        assert process.poll() is None
+    process.send_signal(getattr(signal, name))
+    process.send_signal(getattr(signal, name))
+    _, error = process.communicate(timeout=300)
+    assert process.returncode == code, error
+    # Blender itself may report before it where it was: a handler of its own
+    assert re.search(r"^Stopped after [01] of 2 files; nothing was written to .*d\.npz\.$", error, re.MULTILINE)
+    assert list(out.iterdir()) == []
+
+
+def test_a_signal_between_two_files_keeps_the_one_that_is_written_and_names_it(
+    extension: ModuleType, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    module = wing("blender.data.batch")
+    save = module.pose_set.save
+
+    def terminated(path: Path, poses: Any) -> None:
+        save(path, poses)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(module.pose_set, "save", terminated)
+    words = [folder / "a.blend", folder / "walk.bvh", "-o", tmp_path / "d.npz"]
+    before = signal.getsignal(signal.SIGTERM)
+    assert module.main([str(word) for word in words]) == 143
+    assert signal.getsignal(signal.SIGTERM) == before
+    first, *others = tmp_path.glob("*.npz")
+    assert others == []
+    assert f"Stopped after 2 of 2 files; written: {first}." in capsys.readouterr().err
+    pose_set.load(first)

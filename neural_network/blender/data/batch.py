@@ -23,6 +23,7 @@ from ...core.messages import counted, flush, show
 from ...core.reference_rig import reference
 from ...formats import batch_arguments, importing
 from ...formats.importing import ImportOptions
+from ...learning.stopping import ENDING, Terminated, exit_code
 from ...motion import pose_set
 from ...motion.pose_set import PoseSet
 from ...rigs import retarget, rig_body
@@ -69,6 +70,8 @@ def main(words: Sequence[str]) -> int:
         return 2
     rows: list[ArmatureReport] = []
     found: list[PoseSet] = []
+    written: list[tuple[Path, PoseSet]] = []
+    done = 0
     try:
         with _Interrupts() as interrupts:
             for n, path in enumerate(files):
@@ -78,11 +81,18 @@ def main(words: Sequence[str]) -> int:
                     found += [poses] if poses is not None else []
                     show(f"{n + 1}/{len(files)} {_summary(row)}")
                 interrupts.check()
-            written = write(found, output, args.json) if found else []
+                done = n + 1
+            interrupts.wait = True  # so that it is known of each file whether it was written
+            for path, poses in joined(found, output, args.json) if found else ():
+                pose_set.save(path, poses)
+                written.append((path, poses))
+                interrupts.check()
             _report_file(args.json, rows)
-    except KeyboardInterrupt:
-        show(f"Stopped; nothing was written to {output}.", error=True)
-        return 130
+    except KeyboardInterrupt as stop:
+        names = ", ".join(str(path) for path, _ in written)
+        what = f"written: {names}" if written else f"nothing was written to {output}"
+        show(f"Stopped after {done} of {counted(len(files), 'file')}; {what}.", error=True)
+        return exit_code(stop)
     except (ValueError, OSError) as error:
         show(f"error: {error}", error=True)
         return 2
@@ -96,25 +106,33 @@ def main(words: Sequence[str]) -> int:
 
 
 class _Interrupts:
-    """Ctrl-C, even where Blender's importers swallow it or report it as an error of theirs."""
+    """Ctrl-C and the signals that end programs, even where Blender's importers swallow them or report them as their errors.
+
+    A signal that is ignored stays so: ``nohup`` has asked for that.
+    """
 
     def __enter__(self) -> _Interrupts:
-        self.came = False
-        self.before = signal.signal(signal.SIGINT, self._come)
+        self.stop: KeyboardInterrupt | None = None
+        self.wait = False  # raise in ``check`` alone
+        numbers = [n for n in (signal.SIGINT, *ENDING) if signal.getsignal(n) != signal.SIG_IGN]
+        self.before = {number: signal.signal(number, self._come) for number in numbers}
         return self
 
-    def _come(self, *_: object) -> None:
-        self.came = True
-        raise KeyboardInterrupt
+    def _come(self, number: int, *_: object) -> None:
+        if self.stop is None:  # a second one changes nothing
+            self.stop = KeyboardInterrupt() if number == signal.SIGINT else Terminated(number)
+            if not self.wait:
+                raise self.stop
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if it was pressed."""
-        if self.came:
-            raise KeyboardInterrupt
+        """Raise KeyboardInterrupt if one came."""
+        if self.stop is not None:
+            raise self.stop
 
     def __exit__(self, *_: object) -> None:
-        # Blender's own handler is not a Python one and cannot be restored; the default one also ends it
-        signal.signal(signal.SIGINT, signal.SIG_DFL if self.before is None else self.before)
+        for number, handler in self.before.items():
+            # Blender's own handler is not a Python one and cannot be restored; the default one also ends it
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def end(code: int) -> None:
@@ -408,10 +426,10 @@ def _onto_reference(poses: PoseSet, played: dict[str, int]) -> PoseSet:
     return pose_set.join(clips)
 
 
-def write(found: Sequence[PoseSet], output: Path, report: Path | None = None) -> list[tuple[Path, PoseSet]]:
-    """Join the poses of equal skeletons and write a file for each skeleton; a single one is written to ``output`` itself.
+def joined(found: Sequence[PoseSet], output: Path, report: Path | None = None) -> list[tuple[Path, PoseSet]]:
+    """Join the poses of equal skeletons; a file to write for each skeleton, a single one to ``output`` itself.
 
-    Raises ValueError if one of the files would be the ``report``, and OSError, before writing any, if one cannot be written.
+    Raises ValueError if one of the files would be the ``report``, and OSError if one cannot be written.
     """
     groups: list[list[PoseSet]] = []
     for poses in found:
@@ -422,15 +440,13 @@ def write(found: Sequence[PoseSet], output: Path, report: Path | None = None) ->
                 break
         else:
             groups.append([poses])
-    joined = [pose_set.join(group) for group in groups]
-    paths = importing.outputs(output, [poses.clip_names[0] for poses in joined])
+    sets = [pose_set.join(group) for group in groups]
+    paths = importing.outputs(output, [poses.clip_names[0] for poses in sets])
     for path in paths:
         if report is not None and path.resolve() == report.resolve():
             raise ValueError(f"--json: {report} is also where the poses of a skeleton go; choose another name")
         _can_write(path)
-    for path, poses in zip(paths, joined, strict=True):
-        pose_set.save(path, poses)
-    return list(zip(paths, joined, strict=True))
+    return list(zip(paths, sets, strict=True))
 
 
 def _can_write(path: Path) -> None:
@@ -449,8 +465,9 @@ def _summary(row: ArmatureReport) -> str:
     name = Path(row.path).name + (f" ({row.armature})" if row.armature else "")
     if row.reason:
         return f"{name}: not taken. {row.reason}"
-    more = f"; {len(row.warnings)} warnings, the first: {row.warnings[0]}" if row.warnings else ""
-    return f"{name}: {len(row.clips)} clips, {row.frames} frames, {row.joints} bones{more}"
+    more = f"; {counted(len(row.warnings), 'warning')}, the first: {row.warnings[0]}" if row.warnings else ""
+    counts = counted(len(row.clips), "clip"), counted(row.frames, "frame"), counted(row.joints, "bone")
+    return f"{name}: {', '.join(counts)}{more}"
 
 
 def _report_file(path: Path | None, rows: Sequence[ArmatureReport]) -> None:
