@@ -18,6 +18,7 @@ import numpy as np
 
 from neural_network.core.contacts import GROUND, central_speed
 from neural_network.core.forward_kinematics import armature_matrices
+from neural_network.core.messages import require
 from neural_network.core.reference_rig import reference
 from neural_network.core.rotations import axis_angle_from_matrix, matrix_from_axis_angle, twist_about
 from neural_network.core.skeleton import Skeleton
@@ -212,6 +213,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--pick-up", default="bvh/cmu_mb/02_06.bvh")
     parser.add_argument("--pictures", type=Path, help="folder for pictures (needs matplotlib)")
     options = parser.parse_args(argv)
+    if options.pictures:
+        require("matplotlib", "uv run --group report python -m benchmarks.retarget installs it; leave --pictures out")
     if not options.mocap.is_dir():
         print(f"expected motion capture in {options.mocap}; set NIK_MOCAP or --mocap")
         return 2

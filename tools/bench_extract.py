@@ -11,6 +11,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from neural_network.core.messages import GET_NUMPY, require
+
+if __name__ == "__main__":
+    require("numpy", GET_NUMPY)
+    require(
+        "bpy",
+        "this measures in Blender; in the project's folder, uv run --group test python -m tools.bench_extract installs it",
+    )
 import bpy
 import numpy as np
 

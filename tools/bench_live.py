@@ -15,6 +15,14 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("BLENDER_USER_RESOURCES", tempfile.mkdtemp(prefix="neural_ik_"))
+from neural_network.core.messages import GET_NUMPY, require
+
+if __name__ == "__main__":
+    require("numpy", GET_NUMPY)
+    require(
+        "bpy",
+        "this measures in Blender; in the project's folder, uv run --group test python -m tools.bench_live installs it",
+    )
 import bpy
 import numpy as np
 

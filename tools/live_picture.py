@@ -17,6 +17,14 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("BLENDER_USER_RESOURCES", tempfile.mkdtemp(prefix="neural_ik_"))
+from neural_network.core.messages import GET_NUMPY, require
+
+if __name__ == "__main__":
+    require("numpy", GET_NUMPY)
+    require(
+        "bpy",
+        "this renders in Blender; in the project's folder, uv run --group test python -m tools.live_picture installs it",
+    )
 import bpy
 from mathutils import Vector
 

@@ -22,6 +22,7 @@ MODULES = {"files": "files", "messages": "messages", "kills": "kills", "blender"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what was asked for, one after the other, and print every failure."""
+    from neural_network.core.messages import require
     from neural_network.learning.arguments import positive
 
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Try to break Neural IK, at random.")
@@ -38,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if word == "blender" and args.what == "all" and importlib.util.find_spec("bpy") is None:
             say("blender: skipped, bpy is not installed in this Python")
             continue
+        if word == "blender":
+            require("bpy", "uv run --group test python -m tests.fuzz blender installs it")
         module = importlib.import_module(f"tests.fuzz.{name}")
         count, begin = module.COUNT if args.count is None else args.count, time.monotonic()
         say(f"== {word}: {count} with seed {args.seed}")

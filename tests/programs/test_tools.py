@@ -19,6 +19,29 @@ def write(folder: Path, **files: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("module", "words", "missing"),
+    [
+        ("tools.bench_live", [], "bpy"),
+        ("tools.bench_live", [], "numpy"),
+        ("tools.bench_extract", [], "bpy"),
+        ("tools.live_picture", [], "bpy"),
+        ("tests.fuzz", ["blender"], "bpy"),
+        ("benchmarks.retarget", ["--pictures", "there"], "matplotlib"),
+    ],
+)
+def test_a_program_without_a_module_that_it_needs_is_one_sentence(
+    module: str, words: list[str], missing: str, tmp_path: Path
+) -> None:
+    hide = "import importlib.util as u, runpy, sys; f = u.find_spec; u.find_spec = lambda n, *a: None if n == "
+    code = f"{hide}{missing!r} else f(n, *a); sys.argv = ['x', *{words!r}]; runpy.run_module({module!r}, run_name='__main__')"
+    done = run_cli("-c", code, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert f"this Python has no {missing}: " in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
     ("link", "fault"),
     [
         ("other.md", ""),
