@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core.files import read_bytes, whole_file
-from ..core.messages import short
+from ..core.messages import counted, short
 from ..core.rotations import matrix_from_quaternion
 from ..motion.clip import (
     Clip,
@@ -158,7 +158,7 @@ def _read_motion(
         rows, which = find_rows(text, (columns.width, by_number.width), declared, names, joint_of, source, notes)
         columns = (columns, by_number)[which]
     if declared is not None and declared != rows.count:
-        notes.add(f"the header says {declared} frames, the file holds {rows.count}; {rows.count} were read")
+        notes.add(f"the header says {counted(declared, 'frame')}, the file holds {rows.count:,}; those were read")
     if rows.count == 0:
         notes.add("no frames; only the rest pose was read, there is no motion to learn from")
     elif rows.count == 1:
@@ -369,7 +369,7 @@ def _from_differences(joints: _ClipJoints, positions: dict[int, np.ndarray], not
         return positions
     changed = [i for i, short_bone in zip(limbs, sizes < 0.5 * bones, strict=True) if short_bone]
     notes.add(
-        f"the positions of {len(changed)} joints, {short(joints.names[changed[0]])!r} first, are near zero and would fold "
+        f"the positions of {counted(len(changed), 'joint')}, {short(joints.names[changed[0]])!r} first, are near zero and would fold "
         "the figure into a point; they were read as differences from the OFFSETs"
     )
     return {
@@ -387,14 +387,14 @@ def _note_translations(clip: Clip, notes: Notes) -> None:
     if moving:
         largest, joint = max(ranges)
         notes.add(
-            f"the positions of {len(moving)} joints below the root move, "
+            f"the positions of {counted(len(moving), 'joint')} below the root move, "
             f"{short(joint)!r} most, by {largest:.4g} units; "
             "they are kept in the clip, a rig with fixed bone lengths ignores them"
         )
     elif ranges:
         notes.add(
-            f"{len(ranges)} joints, {short(ranges[0][1])!r} first, have a constant position "
-            "that differs from their OFFSET; the position was used, as BVH defines it"
+            f"a constant position that differs from the OFFSET in {counted(len(ranges), 'joint')}, {short(ranges[0][1])!r} "
+            "first; the position was used, as BVH defines it"
         )
 
 

@@ -15,7 +15,7 @@ from itertools import islice
 
 import numpy as np
 
-from ..core.messages import short
+from ..core.messages import counted, short
 from .clip_limits import MAX_JOINTS, MAX_VALUE
 from .text import Notes, decode, parse_number
 
@@ -252,7 +252,7 @@ class _HierarchyReader:
         if self.pending is not None or self.open:
             unclosed = [-1 if self.pending is None else self.pending, *reversed(self.open)]
             deepest = next((joint for joint in unclosed if joint >= 0), len(self.joints) - 1)
-            what = f"the hierarchy ends with {len(self.open)} closing braces missing"
+            what = f"the hierarchy ends with {counted(len(self.open), 'closing brace')} missing"
             self.notes.add(what, f"joint {short(self.joints[deepest].name)}")
         without = [joint for joint in self.joints if joint.offset is None]
         if len(without) > max(200, 0.5 * len(self.joints)):
@@ -335,7 +335,7 @@ def _parse_channels(arguments: Sequence[str], place: str, notes: Notes) -> tuple
             channels.append(sys.intern(axis.upper() + ("r" if kind.lower() in ("rot", "ang", "r") else "p")))
     if declared is None:
         if words:
-            notes.add(f"CHANNELS without a number; the {len(channels)} names were counted", place)
+            notes.add(f"CHANNELS without a number; its names were counted, {len(channels)} of them", place)
         declared = len(channels)
     if declared != len(channels):
         notes.add(f"CHANNELS says {declared} but lists {len(channels)}", place)

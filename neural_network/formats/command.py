@@ -175,7 +175,7 @@ def run_import(args: argparse.Namespace, say: Say) -> int:
             report(f"{counted(len(others), 'file')} of other kinds ({kinds}) skipped: for each, {THROUGH_BLENDER}")
         report(f"{counted(len(files), 'file')}, {options.rig} rig, to {args.output}")
         events = importing.run(files, args.output, options, args.jobs)
-        report_events(events, len(files), report, write_row)
+        report_events(events, len(files), report, write_row, options.fps)
     return 0
 
 
@@ -211,11 +211,12 @@ def report_events(
     files: int,
     report: Callable[[str], object],
     write_row: Callable[[str], object] | None,
+    fps: float | None = None,
 ) -> list[importing.WrittenFile]:
     """Consume the ``events`` of an import of ``files`` files: report a line for each and a summary; returns what was written.
 
-    ``write_row``, where given, receives one JSON object per file. The summary is reported even where an exception ends the
-    import.
+    ``write_row``, where given, receives one JSON object per file; ``fps`` is the rate that was asked for. The summary is
+    reported even where an exception ends the import.
     """
     done: list[importing.FileReport] = []
     written: list[importing.WrittenFile] = []
@@ -228,12 +229,12 @@ def report_events(
                 continue
             done.append(event.report)
             cached += event.cached
-            report(f"{event.done:4}/{files:<4} {_row_line(event.report)}")
+            report(f"{event.done:4}/{files:<4} {_row_line(event.report, fps)}")
             if write_row is not None:
                 write_row(json.dumps(_row_json(event.report)))
     finally:
         if done:
-            for line in _summary(done, cached, files):
+            for line in _summary(done, cached, files, fps):
                 report(line)
     for file in written:
         counts = counted(file.clips, "clip"), counted(file.frames, "frame"), counted(file.joints, "bone")
@@ -245,35 +246,46 @@ def report_events(
     return written
 
 
-def _row_line(row: importing.FileReport) -> str:
+def _row_line(row: importing.FileReport, fps: float | None) -> str:
     name = Path(row.path).name
     name = name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 3] + "..."
     if not row.read:
         return f"{name:{NAME_WIDTH}} refused: {row.reason}"
     counts = (
         (row.t_poses, "T-pose"),
-        (row.teleports, "teleports"),
-        (row.glitches, "glitch"),
-        (row.frozen, "frozen"),
-        (row.repaired, "NaN"),
-        (len(row.warnings), "warnings"),
+        (row.teleports, "teleport"),
+        (row.glitches, "glitch frame"),
+        (row.frozen, "frozen frame"),
+        (row.repaired, "frame with NaN"),
+        (len(row.warnings), "warning"),
     )
-    notes = row.reason or ", ".join(f"{count} {what}" for count, what in counts if count)
+    notes = row.reason or ", ".join(
+        counted(count, what).replace("frame with NaNs", "frames with NaN") for count, what in counts if count
+    )
+    if _resampled(row, fps):
+        notes = f"resampled to {fps:g} a second{notes and f', {notes}'}"
     return (
         f"{name:{NAME_WIDTH}} {row.joints:6} {row.frames:6} {row.fps:5.4g} {row.kept:6} {row.seconds:6.1f} "
         f"{row.height:5.2f} {row.speed:6.2f}  {notes}"
     )
 
 
+def _resampled(row: importing.FileReport, fps: float | None) -> bool:
+    """Whether the rate that was asked for is another than the file's, so that other frames are kept than are in it."""
+    return fps is not None and row.kept > 0 and abs(row.fps - fps) > 1e-3 * fps
+
+
 def _row_json(row: importing.FileReport) -> dict[str, object]:
     return {"path": row.path, "status": "read" if row.read else "refused", **asdict(row)}
 
 
-def _summary(rows: list[importing.FileReport], cached: int, files: int) -> list[str]:
+def _summary(rows: list[importing.FileReport], cached: int, files: int, fps: float | None) -> list[str]:
     """Lines that say how many of ``files`` files were read, and what was removed from them and why."""
     read = [row for row in rows if row.read]
     used, kept = sum(row.frames for row in read), sum(row.kept for row in read)
     lines = ["", f"read {len(read)} of {counted(len(rows), 'file')}, kept {kept} of {counted(used, 'frame')}"]
+    if resampled := sum(_resampled(row, fps) for row in read):
+        lines[-1] += f"; {counted(resampled, 'file')} resampled to {fps:g} frames a second"
     if len(rows) < files:
         lines.append(f"stopped before {counted(files - len(rows), 'file')}; run the same command again to continue")
     if cached:
@@ -293,7 +305,7 @@ def _summary(rows: list[importing.FileReport], cached: int, files: int) -> list[
     warnings = [warning for row in read for warning in row.warnings]
     lines += [f"  {warning}" for warning in warnings[:MOST_WARNINGS]]
     if len(warnings) > MOST_WARNINGS:
-        lines.append(f"  and {len(warnings) - MOST_WARNINGS} more warnings (--json lists all of them)")
+        lines.append(f"  and {counted(len(warnings) - MOST_WARNINGS, 'more warning')} (--json lists all of them)")
     return lines
 
 

@@ -9,7 +9,7 @@ import warnings
 
 import numpy as np
 
-from ..core.messages import short
+from ..core.messages import counted, short
 
 CHUNK = 1 << 16  # [bytes] of text processed at once
 _WORDS = 1 << 13  # words turned into numbers at once
@@ -85,7 +85,7 @@ class Notes:
             where = f"{self.source}, {'; '.join(places)}" if places else self.source
             out.append(f"{where}: {what}" + (f" ({count} times)" if count > max(len(places), 1) else ""))
         left = sum(count - _MAX_ALIKE for count in self._kinds.values() if count > _MAX_ALIKE)
-        return (*out, f"{self.source}: {left} more warnings like these") if left else tuple(out)
+        return (*out, f"{self.source}: {counted(left, 'more warning')} like these") if left else tuple(out)
 
 
 def normalized_bytes(data: bytes, source: str, notes: Notes, expected: str = "a BVH file with HIERARCHY") -> bytes:

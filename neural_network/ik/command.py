@@ -220,7 +220,7 @@ def _run_session(args: argparse.Namespace, weights: Path, say: Say) -> int:
         answers.append(answer)
         done = len(answers)
         if done % PROGRESS_ROWS == 0 and done < count:
-            say(f"{done:,} of {count} poses", error=True)
+            say(f"{done:,} of {counted(count, 'pose')}", error=True)
     rot, root_pos, error = (np.stack(part) for part in zip(*answers, strict=True))
     drag_file.save(args.output, targets.skeleton, rot, root_pos, error)
     seconds = time.perf_counter() - began
@@ -245,7 +245,7 @@ def _solve_summary(goals: Goals, solution: Solution, leg_length: float) -> list[
     reached = solution.reached.all(axis=1).mean() * 100
     lines.append(
         (
-            f"{len(solution.error)} poses in {solution.seconds:.2f} s, {solution.steps} steps; "
+            f"{counted(len(solution.error), 'pose')} in {solution.seconds:.2f} s, {counted(solution.steps, 'step')}; "
             f"effector error {text}, {reached:.1f} % with all targets within 1 mm",
             False,
         )
@@ -310,7 +310,7 @@ def run_bench(args: argparse.Namespace, say: Say) -> int:
     load = "" if machine["load"] is None else f", load {machine['load']:g}"
     table(f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}{load}")
     table(
-        f"Python {machine['python']}, NumPy {machine['numpy']}, {machine['blas']}, {machine['threads']} thread(s), "
+        f"Python {machine['python']}, NumPy {machine['numpy']}, {machine['blas']}, {counted(machine['threads'], 'thread')}, "
         f"{machine['clock']}"
     )
     table("untrained network (times do not depend on training)" if weights is None else str(weights))

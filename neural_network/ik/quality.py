@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core import forward_kinematics as fk
 from ..core import rotations
+from ..core.messages import counted
 from ..learning import card as cards
 from ..learning.card import Card, Data, Figure, Verdict
 from ..motion.pose_set import PoseSet
@@ -281,7 +282,7 @@ def figures(
         data=Data(
             files=tuple(files),
             frames=int(poses.frames),
-            held_out=f"{samples['test']} frames of {len(np.unique(clip))} clips (split {split})",
+            held_out=f"{counted(samples['test'], 'frame')} of {counted(len(np.unique(clip)), 'clip')} (split {split})",
             fps=float(rates[0]) if len(rates) == 1 else None,
         ),
         seed=seed,
@@ -413,10 +414,10 @@ def table(card: dict[str, Any]) -> list[str]:
     """The card's figures as lines: the network before and after refinement, and every plain answer."""
     samples, body = card["samples"], card["body_length_mm"]
     split = samples["split"] + (", LEAKY: neighbours of training frames" if samples["split"] == "frame" else "")
-    folds = f", {samples['folds']} folds pooled" if "folds" in samples else ""
+    folds = f", {counted(samples['folds'], 'fold')} pooled" if "folds" in samples else ""
     rows = rows_of(card)
     wide = max(len(label) for label, _ in rows) + 2
-    lines = [f"On {samples['test']} frames never trained on (split {split}{folds}):"]
+    lines = [f"On {counted(samples['test'], 'frame')} never trained on (split {split}{folds}):"]
     lines.append(f"{'':{wide}}{'effector error mm':>20}{'joints':>10}{'rotation':>10}{'effectors':>11}")
     lines.append(f"{'':{wide}}{'mean':>10}{'p95':>10}{'MPJPE mm':>10}{'degrees':>10}{'% of body':>11}")
     for label, found in rows:

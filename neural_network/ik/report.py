@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core import forward_kinematics as fk
+from ..core.messages import counted
 from ..core.skeleton import Skeleton
 from ..learning import card as cards
 from ..learning import page
@@ -136,10 +137,10 @@ def _head(net: Network, card: dict[str, Any]) -> str:
         tiles.append(
             (f"{natural.score * 100:.0f} %", "of the joint error of the best plain answer with the same targets")
         )
-    actions = len(card["clips"])
     sentence = (
-        f"{net.skeleton.count} bones, {len(net.skeleton.effectors)} effectors; {samples['test']:,} test frames of "
-        f"{actions} action{'s' * (actions != 1)} that this network never trained on."
+        f"{counted(net.skeleton.count, 'bone')}, {counted(len(net.skeleton.effectors), 'effector')}; "
+        f"{counted(samples['test'], 'test frame')} of "
+        f"{counted(len(card['clips']), 'action')} that this network never trained on."
     )
     warning = LEAKY if samples["split"] == "frame" else ""
     return page.header("Neural IK report", sentence, cards.tests_from_json(card["tests"]), tiles, warning)
@@ -179,9 +180,9 @@ def _row(label: str, found: dict[str, Any] | None, ours: bool) -> TableRow:
 
 def _lead(card: dict[str, Any]) -> str:
     samples = card["samples"]
-    folds = f", {samples['folds']} folds pooled" if "folds" in samples else ""
+    folds = f", {counted(samples['folds'], 'fold')} pooled" if "folds" in samples else ""
     return (
-        f"On {samples['test']:,} test frames (split {samples['split']}{folds}). Distances are mean Euclidean distances. Answers "
+        f"On {counted(samples['test'], 'test frame')} (split {samples['split']}{folds}). Distances are mean Euclidean distances. Answers "
         f"with steps get the same targets as the network and are measured on at most {errors.COMPARED_MOST:,} of these frames; the "
         "others are given the true Hips. Answers with steps reach their targets exactly and are judged by their joints: a body may "
         "hit every target and still stand as nobody would."
@@ -214,15 +215,21 @@ def _about(net: Network, poses: PoseSet, card: dict[str, Any]) -> str:
         "unseen clips": "clips that these weights were not trained on",
     }.get(samples["split"], samples["split"])
     rows: list[tuple[str, str]] = [
-        ("Data", f"{len(poses.clip_names)} clips, {poses.frames:,} frames, content {poses.content_hash()}"),
+        (
+            "Data",
+            f"{counted(len(poses.clip_names), 'clip')}, {counted(poses.frames, 'frame')}, content {poses.content_hash()}",
+        ),
         ("Frame rates", ", ".join(f"{fps:g}" for fps in np.unique(np.round(poses.clip_fps, 3))) + " a second"),
-        ("Split", split + (f"; {samples['folds']} folds" if "folds" in samples else "")),
+        ("Split", split + (f"; {counted(samples['folds'], 'fold')}" if "folds" in samples else "")),
         ("Frames", ", ".join(f"{samples[name]:,} {name}" for name in PART_NAMES[1:] if name in samples)),
         ("Effectors", ", ".join(net.skeleton.names[e] for e in net.skeleton.effectors)),
-        ("Network", f"{arrow.join(map(str, layers))}, {parameter_count(layers):,} weights, layout {net.layout.name}"),
+        (
+            "Network",
+            f"{arrow.join(map(str, layers))}, {counted(parameter_count(layers), 'weight')}, layout {net.layout.name}",
+        ),
     ]
     if train.get("epochs"):
-        words = [f"{train['epochs']:g} epochs", f"best at {train['best_epoch']:g}"]
+        words = [f"{counted(round(train['epochs']), 'epoch')}", f"best at {train['best_epoch']:g}"]
         if train.get("cpu_seconds"):
             words.append(f"{train['cpu_seconds']:.0f} s of CPU, {train['samples_per_second']:,.0f} poses a second")
         rows.append(("Training", ", ".join(words)))
@@ -296,7 +303,9 @@ def _stick_figure(ax: Any, rig: Skeleton, held: _Held, k: int, across: int) -> N
 
 def _histogram(held: _Held) -> str:
     series = {"network alone": held.alone * 1000, f"after {REFINE_STEPS} exact steps": held.exact * 1000}
-    return page.histogram(series, "mm", "effector error", f"the effectors in {len(held.rows):,} test frames", "errors")
+    return page.histogram(
+        series, "mm", "effector error", f"the effectors in {counted(len(held.rows), 'test frame')}", "errors"
+    )
 
 
 def _actions(card: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..core.files import write_whole
+from ..core.messages import counted
 from ..learning import loop
 from ..learning.arguments import append_record, require_writable
 from ..learning.loop import Epoch, Result, State, load_state, save_state, state_path
@@ -138,9 +139,11 @@ def _with_others(poses: PoseSet, also: Path, say: Say) -> PoseSet:
         )
     if others.frames < loaded.frames:
         say(
-            f"{loaded.frames - others.frames} frames of {also.name} were left out: their clips are this character's own"
+            f"left out {counted(loaded.frames - others.frames, 'frame')} of {also.name}: their clips are this character's own"
         )
-    say(f"Also {others.frames} frames of others ({also.name}) on this body: half of each epoch, never tested on")
+    say(
+        f"Also {counted(others.frames, 'frame')} of others ({also.name}) on this body: half of each epoch, never tested on"
+    )
     return pose_set.join([poses, others])
 
 
@@ -205,7 +208,7 @@ def train_beside(job: Job, card: dict[str, Any]) -> None:
         return
     epochs = max(1, round(config.epochs * BESIDE_SHARE))
     config = replace(config, epochs=epochs, time_limit=config.time_limit * BESIDE_SHARE)
-    bound = f"{config.time_limit:g} CPU s" if config.time_limit else f"{config.epochs} epochs"
+    bound = f"{config.time_limit:g} CPU s" if config.time_limit else f"{counted(config.epochs, 'epoch')}"
     job.say(f"\nBeside it, a second network with whole clips held out ({bound} at most) ...")
     trained = train(job, parts, config, show=False)
     measured = quality.measure(trained.net, job.poses, parts, job.samples)
@@ -262,7 +265,7 @@ def train(
     if result.cancelled:
         _stop(job, task, result, parts, keep)
     if show and result.last is not None and result.last.ended:
-        job.say(f"Early stop: no better validation figure for {config.patience} epochs.")
+        job.say(f"Early stop: no better validation figure for {counted(config.patience, 'epoch')}.")
     figures = result.figures(config.batch_size) | {"best_validation_mm": result.state.best_value * 1000}
     return Trained(task.network(result.state), figures, result.state.history)
 
@@ -414,7 +417,8 @@ def _say_data(job: Job, parts: np.ndarray) -> None:
     train, held, test = (int(np.sum(parts == part)) for part in (TRAIN, VALIDATION, TEST))
     kind = "clip" if args.folds else args.split
     say(
-        f"Data: {poses.frames} frames in {len(poses.clip_names)} clips, {poses.skeleton.count} bones ({args.data.name})"
+        f"Data: {counted(poses.frames, 'frame')} in {counted(len(poses.clip_names), 'clip')}, "
+        f"{counted(poses.skeleton.count, 'bone')} ({args.data.name})"
     )
     times = presentations(job.config, train)
     share = test / poses.frames * 100
@@ -453,7 +457,7 @@ def _say_closing(job: Job, card: dict[str, Any], saved: bool) -> None:
     say("")
     spent = f"{train['cpu_seconds']:.1f} CPU s, {train['samples_per_second']:.0f} samples/s"
     if args.folds:
-        say(f"{args.folds} trainings and {train['epochs']:.0f} epochs in all; {spent}")
+        say(f"{counted(args.folds, 'training')} and {counted(round(train['epochs']), 'epoch')} in all; {spent}")
     else:
         say(f"Best validation figure at epoch {train['best_epoch']} of {train['epochs']}; {spent}")
     say(

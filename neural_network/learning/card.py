@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..core.messages import counted
+
 DRAWS = 1000  # resamples of a bootstrap
 SIGNS = ("<", "<=", "=", ">=")
 INTERVAL = (2.5, 97.5)  # percentiles of a 95 % confidence interval
@@ -304,7 +306,7 @@ def lines(card: Card) -> list[str]:
     out += [f"NOT REACHED  {a.name}: tried {a.tried}; held back by {a.holds_back}" for a in card.not_reached]
     fps = "mixed frame rates" if card.data.fps is None else f"{card.data.fps:g} fps"
     files = ", ".join(card.data.files) or "no file"
-    out.append(f"Data: {files}; {card.data.frames} frames, {fps}; held out: {card.data.held_out}")
+    out.append(f"Data: {files}; {counted(card.data.frames, 'frame')}, {fps}; held out: {card.data.held_out}")
     out.append(f"{card.wing} {card.version}, seed {card.seed}, {card.cpu_s:.1f} CPU s")
     return out
 
@@ -327,6 +329,8 @@ def score_text(test: Verdict) -> str:
 def summary(tests: Sequence[Verdict]) -> str:
     """How many of the tests passed; tests that could not be measured are named and not counted."""
     left_out = [test.name for test in tests if test.passed is None]
-    counted = len(tests) - len(left_out)
+    measured = len(tests) - len(left_out)
     passed = sum(test.passed is True for test in tests)
-    return f"{passed} of {counted} tests passed" + (f"; not measured: {', '.join(left_out)}" if left_out else "")
+    return f"{passed} of {counted(measured, 'test')} passed" + (
+        f"; not measured: {', '.join(left_out)}" if left_out else ""
+    )

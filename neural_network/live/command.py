@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..core.messages import counted
 from ..formats import importing
 from ..formats.command import add_unit_argument, add_up_argument, given_up_axis
 from ..learning.arguments import number, positive
@@ -150,7 +151,7 @@ def run_serve(args: argparse.Namespace, say: Say) -> int:
         if args.token == "new":
             say(f"token: {token}")
         if body is not None:
-            say(f"solving {len(body.names)} bones with {args.weights}")
+            say(f"solving {counted(len(body.names), 'bone')} with {args.weights}")
     gc.collect()
     gc.freeze()  # what is here stays: never look through it again while somebody waits for an answer
     with stop_signals() as stop:
@@ -201,9 +202,12 @@ def _line(server: Server, rates: list[float], as_json: bool) -> str:
         ]
         rate = dict(zip(("frames", "predictions", "solves"), rates, strict=True))
         return json.dumps({"event": "second", "clients": server.clients(), **rate, "rigs": states})
-    parts = [f"{n}: {STATES[s.state]}{' (paused)' * s.paused}, error {s.usual:.4f}, {s.frames} frames" for n, s in rigs]
+    parts = [
+        f"{n}: {STATES[s.state]}{' (paused)' * s.paused}, error {s.usual:.4f}, {counted(s.frames, 'frame')}"
+        for n, s in rigs
+    ]
     rate_text = f"{rates[0]:.0f} frames/s, {rates[1]:.0f} predictions/s, {rates[2]:.0f} solves/s"
-    return "; ".join([f"{server.clients()} clients, {rate_text}", *parts])
+    return "; ".join([f"{counted(server.clients(), 'client')}, {rate_text}", *parts])
 
 
 def _say_event(kind: str, client: int, text: str, as_json: bool, say: Say) -> None:
@@ -233,7 +237,9 @@ def run_live(args: argparse.Namespace, say: Say) -> int:
         raise ValueError("live: expected clips to learn from besides those held out; give at least two files")
     clips, tests = ([_motion(p, args) for p in paths] for paths in (learn, hold))
     if not args.json:
-        say(f"learning from {len(clips)} clips, evaluated on {len(tests)} held out: {', '.join(m.name for m in tests)}")
+        say(
+            f"learning from {counted(len(clips), 'clip')}, evaluated on {len(tests)} held out: {', '.join(m.name for m in tests)}"
+        )
     for task in args.task:
         for report in replay(
             task,
@@ -275,7 +281,7 @@ def _lines(task: str, report: dict[str, Any]) -> list[str]:
         if figures:
             lines.append(f"  {name:28}{_figures(figures)}")
     cost = f"{report['ms_a_frame_mean']:.2f} ms per frame (p99 {report['ms_a_frame_p99']:.2f}; processor time "
-    cost += f"{report['cpu_ms_a_frame_mean']:.2f}), {report['steps']} steps"
+    cost += f"{report['cpu_ms_a_frame_mean']:.2f}), {counted(report['steps'], 'step')}"
     return [*lines, f"  {'':28}{cost}, {report['seconds']:.1f} s, {report['state']}"]
 
 

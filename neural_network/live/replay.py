@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.messages import counted
 from ..core.rotations import geodesic_angle
 from .channels import decode, encode_inputs, encode_outputs
 from .layouts import ChannelLayout, positions_layout
@@ -69,7 +70,7 @@ def replay(
         if count in (live_frames, total):
             yield {
                 "task": task,
-                "stage": f"after {count} frames",
+                "stage": f"after {counted(count, 'frame')}",
                 "frames": count,
                 "steps": trainee.steps,
                 "state": STATES[trainee.state],

@@ -337,7 +337,7 @@ READ: dict[str, tuple[Maker, str]] = {
     "one value a line": (lambda: HEAD + HEADING + ROWS.replace(" ", "\n"), "wrapped"),
     "a second take behind the first": (lambda: BASE + BASE, "second HIERARCHY"),
     "an opening brace missing": (lambda: BASE.replace("{", "", 1), "brace"),
-    "a closing brace missing": (lambda: BASE.replace("}\nMOTION", "MOTION"), "braces missing"),
+    "a closing brace missing": (lambda: BASE.replace("}\nMOTION", "MOTION"), "1 closing brace missing"),
     "a closing brace too many": (lambda: BASE.replace("MOTION", "}\nMOTION"), "too many"),
     "CHANNELS says one more than it names": (lambda: BASE.replace("CHANNELS 3", "CHANNELS 4", 1), "CHANNELS says 4"),
     "CHANNELS without a number": (lambda: BASE.replace("CHANNELS 3", "CHANNELS", 1), "without a number"),

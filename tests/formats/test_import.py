@@ -19,7 +19,7 @@ from conftest import REPO, run_cli
 
 from neural_network.core import forward_kinematics
 from neural_network.core.reference_rig import reference
-from neural_network.formats import asf_amc, bvh, importing
+from neural_network.formats import asf_amc, bvh, command, importing
 from neural_network.formats.importing import FileReport, ImportOptions, ImportProgress, WrittenFile, conversion
 from neural_network.ik import arguments, batches, losses, trainer
 from neural_network.motion import pose_set
@@ -534,6 +534,21 @@ def test_bad_input_gives_exit_code_2_and_a_message(tmp_path: Path, arguments: li
     assert expected in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.glob("*.npz"))
+
+
+def test_counts_of_one_and_of_many_read_well() -> None:
+    row = FileReport("a.bvh", True, t_poses=1, teleports=2, repaired=1, warnings=("odd",))
+    assert command._row_line(row, None).endswith("1 T-pose, 2 teleports, 1 frame with NaN, 1 warning")
+    row = replace(row, repaired=3, warnings=("odd", "odder"), t_poses=0, teleports=1)
+    assert command._row_line(row, None).endswith("1 teleport, 3 frames with NaN, 2 warnings")
+
+
+def test_a_clip_that_is_resampled_says_why_other_frames_are_kept() -> None:
+    row = FileReport("a.bvh", True, frames=120, fps=120.0, kept=30, t_poses=1)
+    assert command._row_line(row, 30.0).endswith("resampled to 30 a second, 1 T-pose")
+    assert command._row_line(row, 120.0).endswith("  1 T-pose")
+    lines = command._summary([row, replace(row, fps=30.0, frames=30)], 0, 2, 30.0)
+    assert "read 2 of 2 files, kept 60 of 150 frames; 1 file resampled to 30 frames a second" in lines
 
 
 @pytest.mark.slow

@@ -142,12 +142,12 @@ def test_the_lines_tell_everything() -> None:
     for words in (
         "PASS  Follow",
         "(>= 0.8)",
-        "1 of 1 tests passed",
+        "1 of 1 test passed",
         "met     foot slide: 1.5 mm a frame  bar <= 2  95 % 1.2 to 1.9  n 400",
         "clip played on: 3.5 mm a frame",
         "met     steps found: 0.9 share  bar >= 0.8  n 40",
         "NOT REACHED  stairs: tried a height map as input; held back by too few takes on stairs",
-        "07_01.bvh, 16_02.bvh; 1200 frames, 30 fps; held out: subjects 07 and 16",
+        "07_01.bvh, 16_02.bvh; 1,200 frames, 30 fps; held out: subjects 07 and 16",
         "gait 1, seed 3, 12.5 CPU s",
     ):
         assert words in text

@@ -395,6 +395,15 @@ def test_the_line_of_a_rig_that_nobody_has_taught_is_valid_json(world) -> None:
     assert rig["error"] is None
 
 
+def test_one_of_anything_is_said_in_the_singular(world) -> None:
+    here = world()
+    ours, _ = here.meet("hero")
+    here.teach(ours, 1)
+    line = live_command._line(here.server, [0.0, 0.0, 0.0], as_json=False)
+    assert line.startswith("1 client, ")
+    assert line.endswith(", 1 frame")
+
+
 # ---- one client's fault
 
 

@@ -305,7 +305,7 @@ def test_a_copy_of_the_characters_own_poses_is_not_learned_as_others(
     assert "are this character's own" in err
     code, out, err = trainer("--also", tmp_path / "merged.npz", *QUICK)
     assert (code, err) == (1, "")
-    assert f"{own.frames} frames of merged.npz were left out" in out
+    assert f"left out {own.frames} frames of merged.npz" in out
     assert "Also 50 frames of others" in out
 
 

@@ -51,7 +51,7 @@ class Imported:
                 out.append(f"{name}: not taken. {row.reason}")
                 continue
             out.append(
-                f"{name}: {len(row.clips)} clips, {row.kept} frames of {row.frames} at {row.fps:g} a second, "
+                f"{name}: {counted(len(row.clips), 'clip')}, {row.kept} of {counted(row.frames, 'frame')} at {row.fps:g} a second, "
                 f"{row.seconds:.1f} s, {row.height:.2f} m tall, {row.up_axis} up"
             )
             out += [f"    {warning}" for warning in row.warnings]

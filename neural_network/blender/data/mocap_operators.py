@@ -11,6 +11,7 @@ from typing import Any
 import bpy
 from bpy.props import BoolProperty, CollectionProperty, EnumProperty, FloatProperty, StringProperty
 
+from ...core.messages import counted
 from ...formats import importing
 from ...motion import pose_set
 from ...motion.clip import UP_AXES
@@ -124,7 +125,7 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
 
     def finish(self, context: bpy.types.Context, result: mocap.Imported) -> str:
         """Report, and keep the poses if they are meant for memory."""
-        words = f"{len(result.poses)} clips from {result.read} of {len(result.rows)} files"
+        words = f"{counted(len(result.poses), 'clip')} from {result.read} of {counted(len(result.rows), 'file')}"
         write_text(REPORT, [words, *result.lines()])
         keep = memory.memory
         if self.into == "MEMORY":
@@ -135,7 +136,9 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
                 raise ValueError(
                     "the poses in memory belong to another character and are not on disk: Save to Disk first, then import"
                 )
-            source = f"imported from {result.read} files" + (", added to what was in memory" if len(found) > 1 else "")
+            source = f"imported from {counted(result.read, 'file')}" + (
+                ", added to what was in memory" if len(found) > 1 else ""
+            )
             keep.take_poses(pose_set.join(found), self.character, source, unsaved=True)
         jobs.redraw()
         refused = [row for row in result.rows if not row.kept]

@@ -10,7 +10,7 @@ from typing import Any
 import bpy
 from bpy.props import BoolProperty, EnumProperty, StringProperty
 
-from ...core.messages import show
+from ...core.messages import counted, show
 from ...core.skeleton import SkeletonMismatch
 from ...motion import pose_set
 from ..host import characters, jobs, memory, rig
@@ -52,7 +52,7 @@ class NEURAL_IK_OT_load_data(Button, bpy.types.Operator):
             return {"CANCELLED"}
         memory.memory.take_poses(poses, name, source, note)
         jobs.redraw()
-        text = f"{poses.frames} poses of {len(poses.clip_names)} actions ({source})"
+        text = f"{counted(poses.frames, 'pose')} of {counted(len(poses.clip_names), 'action')} ({source})"
         self.report({"WARNING"} if note else {"INFO"}, f"{text}. {note}" if note else text)
         return {"FINISHED"}
 
@@ -125,8 +125,8 @@ class NEURAL_IK_OT_extract_data(jobs.Pumped, Button, bpy.types.Operator):
         memory.memory.take_poses(result.poses, self.source, f"extracted from {self.source}", unsaved=True)
         for note in result.notes:
             show(f"Neural IK: {note}")
-        more = f"; {len(result.notes)} notes in the console: {result.notes[0]}" if result.notes else ""
-        return f"{result.poses.frames} poses of {len(result.poses.clip_names)} actions in memory{more}"
+        more = f"; {counted(len(result.notes), 'note')} in the console: {result.notes[0]}" if result.notes else ""
+        return f"{counted(result.poses.frames, 'pose')} of {counted(len(result.poses.clip_names), 'action')} in memory{more}"
 
 
 class NEURAL_IK_OT_save_data(Button, bpy.types.Operator):
@@ -167,7 +167,7 @@ class NEURAL_IK_OT_save_data(Button, bpy.types.Operator):
             self.report({"ERROR"}, str(error))
             return {"CANCELLED"}
         keep.unsaved = False
-        self.report({"INFO"}, f"{poses.frames} poses saved to {path}{shared}")
+        self.report({"INFO"}, f"{counted(poses.frames, 'pose')} saved to {path}{shared}")
         return {"FINISHED"}
 
 
@@ -198,7 +198,7 @@ class NEURAL_IK_OT_add_demo_character(Button, bpy.types.Operator):
             context.scene.render.fps = round(action[extract.FPS_KEY])
             context.scene.render.fps_base = 1.0
         count = len(poses.clip_names) if poses is not None else 0
-        self.report({"INFO"}, f"{character.name} with {count} actions; press Extract Data")
+        self.report({"INFO"}, f"{character.name} with {counted(count, 'action')}; press Extract Data")
         return {"FINISHED"}
 
 

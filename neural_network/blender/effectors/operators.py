@@ -8,6 +8,7 @@ from typing import Any
 import bpy
 from bpy.props import StringProperty
 
+from ...core.messages import counted
 from ..host import jobs, rig
 from ..host.buttons import Button, no_character
 from .properties import add, lines
@@ -46,7 +47,7 @@ class NEURAL_IK_OT_effectors_find(_Edit, bpy.types.Operator):
         names = [pb.name for pb in ob.pose.bones]
         effectors = [names[e] for e in found.effectors if e != found.body]
         if not effectors:
-            self.report({"ERROR"}, f"found no effectors among {len(names)} bones: add them yourself")
+            self.report({"ERROR"}, f"found no effectors among {counted(len(names), 'bone')}: add them yourself")
             return {"CANCELLED"}
         own = ob.neural_ik_ends
         own.effectors, own.body = "\n".join(effectors), names[found.body]

@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 import bpy
 import numpy as np
 
+from ...core.messages import counted
 from ...core.skeleton import Skeleton
 from ...ik import network
 from ...ik.network import Network
@@ -227,7 +228,7 @@ def _difference(ours: Skeleton, theirs: Skeleton) -> str:
     if ours.fingerprint == theirs.fingerprint:
         return "the same bones with other proportions or another rest pose"
     if ours.count != theirs.count:
-        return f"{theirs.count} bones, here {ours.count}"
+        return f"{counted(theirs.count, 'bone')}, here {ours.count}"
     return "other bones, effectors or feet"
 
 
@@ -242,7 +243,7 @@ def take_weights(found: Found[Network], chosen: bool = False) -> str:
     keep.trained = "" if found.shipped else memory.written(found.path)
     jobs.redraw()
     note = f". {found.note[0].upper()}{found.note[1:]}" if found.note else ""
-    return f"Weights for {found.content.skeleton.count} bones ({keep.network_from}){note}"
+    return f"Weights for {counted(found.content.skeleton.count, 'bone')} ({keep.network_from}){note}"
 
 
 def weights_for(ob: bpy.types.Object, show: bool = True) -> Network:

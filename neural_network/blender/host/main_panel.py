@@ -7,6 +7,7 @@ from typing import Any
 
 import bpy
 
+from ...core.messages import counted
 from . import characters, curve, jobs, memory, rig
 from .panels import Panel, paragraph
 
@@ -76,7 +77,10 @@ def _in_memory(layout: Any, context: bpy.types.Context) -> None:
         box.label(text="No poses in memory", icon="ACTION")
     else:
         star = " (not saved)" if keep.unsaved else ""
-        box.label(text=f"{keep.poses.frames} poses, {len(keep.poses.clip_names)} actions{star}", icon="ACTION")
+        box.label(
+            text=f"{counted(keep.poses.frames, 'pose')}, {counted(len(keep.poses.clip_names), 'action')}{star}",
+            icon="ACTION",
+        )
         for text in (keep.poses_from, keep.poses_note):
             paragraph(box, text, context, "BLANK1")
     if keep.network is None:

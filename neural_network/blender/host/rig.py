@@ -15,6 +15,7 @@ import numpy as np
 
 from ...core import reference_rig, tree
 from ...core import skeleton as skeletons
+from ...core.messages import counted
 from ...core.skeleton import Skeleton
 from ...rigs import creatures, role_edits, roles
 from ...rigs.creatures import Effectors
@@ -320,7 +321,7 @@ def _of_roles(ob: bpy.types.Object) -> _Choice:
     ends = [end for end in found.effectors if end != found.body]
     if not ends:
         raise ValueError(
-            f"{ob.name}: found no effectors among its {len(names)} bones; "
+            f"{ob.name}: found no effectors among its {counted(len(names), 'bone')}; "
             "pick effectors in the panel Effectors" + "".join(f"; {note}" for note in notes)
         )
     choice = _of_effectors(
@@ -351,7 +352,7 @@ def _controlled(ob: bpy.types.Object, names: tuple[str, ...], parents: np.ndarra
     missing = [role for role in NEEDED if role not in chosen]
     if missing:
         raise ValueError(
-            f"{ob.name}: found no bone for {', '.join(missing)} among its {len(names)} bones; "
+            f"{ob.name}: found no bone for {', '.join(missing)} among its {counted(len(names), 'bone')}; "
             "choose them in the panel Roles, or name them as common rigs do (Hips, LeftFoot, RightFoot)"
             + "".join(f"; {note}" for note in notes)
         )

@@ -10,7 +10,7 @@ from typing import Any
 import bpy
 from bpy.props import BoolProperty, FloatProperty, IntProperty, StringProperty
 
-from ...core.messages import show
+from ...core.messages import counted, show
 from ...ik import network
 from ...ik import quality as suite
 from ...ik.context import prepare
@@ -108,7 +108,7 @@ def _card_lines(figures: dict[str, Any]) -> list[str]:
     rows = [("Network", figures["holdout"]), ("+ 3 exact steps", figures.get("refined"))]
     rows += [("Nearest frame", figures["baselines"]["nearest"]), ("Ridge", figures["baselines"]["ridge"])]
     found = [(label, values["effector_mm"]) for label, values in rows if values is not None]
-    lines = [f"{figures['samples']['test']} unseen poses, effector error:"]
+    lines = [f"{counted(figures['samples']['test'], 'unseen pose')}, effector error:"]
     share = 100 / figures["body_length_mm"]
     return lines + [
         f"{label}: {mm['mean']:.1f} mm, p95 {mm['p95']:.1f}, {mm['mean'] * share:.1f} % of the body"

@@ -10,6 +10,7 @@ import bpy
 import numpy as np
 from bpy.props import EnumProperty, StringProperty
 
+from ...core.messages import counted
 from ...rigs.roles import ROLE_NAMES
 from ..host import rig
 from ..host.buttons import Button, no_character
@@ -295,7 +296,7 @@ class NEURAL_IK_OT_roles_import(_File, _Edit, bpy.types.Operator):
         """Load them."""
         roles = editing.load(ob, self.path())
         count = sum(bone is not None for bone in roles.bones.values())
-        return "INFO", f"Loaded {count} roles of {ob.name} from {self.path().name}"
+        return "INFO", f"Loaded {counted(count, 'role')} of {ob.name} from {self.path().name}"
 
 
 class NEURAL_IK_OT_roles_export(_File, _Edit, bpy.types.Operator):

@@ -9,6 +9,7 @@ from pathlib import Path
 import bpy
 import numpy as np
 
+from ...core.messages import counted
 from ...live import legs, tasks
 from ...live.handshake import Hello, read_hello
 from ...live.kept_file import KeptFile
@@ -132,8 +133,8 @@ def describe(lesson: Lesson) -> str:
     if status.frames == 0:
         return "not taught yet"
     if lesson.layout.name == "legs":
-        return f"error {np.degrees(status.usual):.2f}\N{DEGREE SIGN}, {status.frames} frames"
-    return f"error {status.usual:.4f}, {status.frames} frames"
+        return f"error {np.degrees(status.usual):.2f}\N{DEGREE SIGN}, {counted(status.frames, 'frame')}"
+    return f"error {status.usual:.4f}, {counted(status.frames, 'frame')}"
 
 
 def _hello(name: str, own: Rig) -> tuple[Hello, ChannelLayout]:

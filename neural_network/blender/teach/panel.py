@@ -7,6 +7,7 @@ from typing import Any
 
 import bpy
 
+from ...core.messages import counted
 from ..host import curve
 from ..host.panels import TAB, paragraph
 from . import lessons
@@ -91,9 +92,9 @@ def _draw_listening(layout: Any, asked: Any) -> None:
     server = state.server
     column.operator("neural_ik.listen_stop", icon="UNLINKED")
     where = "any computer" if state.everywhere else "this computer"
-    count = server.clients()
-    column.label(text=f"Port {server.port}, {where}, {count} client{'' if count == 1 else 's'}")
-    column.label(text=f"{server.frames} frames, {server.predictions} predictions, {server.solves} solves")
+    column.label(text=f"Port {server.port}, {where}, {counted(server.clients(), 'client')}")
+    counts = counted(server.frames, "frame"), counted(server.predictions, "prediction"), counted(server.solves, "solve")
+    column.label(text=", ".join(counts))
     for line in state.lines:
         column.label(text=line[:60])
 
@@ -124,13 +125,13 @@ def _draw_driving(layout: Any, asked: Any) -> None:
 def _draw_recording(layout: Any) -> None:
     if state.unwritten is not None:
         layout.operator("neural_ik.record_stop", text="Write Recording", icon="FILE_TICK")
-        layout.label(text=f"{state.unwritten.ob}: {len(state.unwritten.frames)} frames are not written yet")
+        layout.label(text=f"{state.unwritten.ob}: not written yet: {counted(len(state.unwritten.frames), 'frame')}")
         return
     if state.record is None:
         layout.operator("neural_ik.record", icon="REC")
         return
     layout.operator("neural_ik.record_stop", icon="SNAP_FACE")
-    layout.label(text=f"{len(state.record.frames)} frames")
+    layout.label(text=f"{counted(len(state.record.frames), 'frame')}")
 
 
 register, unregister = bpy.utils.register_classes_factory((NEURAL_IK_PT_teach,))

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core import skeleton as skeletons
 from ...core import tree
+from ...core.messages import counted
 from ...core.rotations import axis_angle_from_quaternion, quaternion_from_matrix
 from ...core.skeleton import Skeleton
 from ...motion import pose_set
@@ -130,12 +131,12 @@ def _notes(clip: Clip, top: int, keep: np.ndarray, offsets: np.ndarray, moving: 
     if dropped:
         listed = ", ".join(dropped[:5]) + (", ..." if len(dropped) > 5 else "")
         notes.append(
-            f"{len(dropped)} joints above or beside {clip.names[top]!r} are not part of the skeleton: {listed}"
+            f"not part of the skeleton: {counted(len(dropped), 'joint')} above or beside {clip.names[top]!r}: {listed}"
         )
     if moving:
         farthest = max(float(np.linalg.norm(clip.translations[i] - offsets[i], axis=-1).max()) for i in moving)
         notes.append(
-            f"{len(moving)} bones change length or position, by up to {farthest * clip.unit * 1000:.0f} mm "
+            f"length or position changes in {counted(len(moving), 'bone')}, by up to {farthest * clip.unit * 1000:.0f} mm "
             f"({clip.names[moving[0]]!r} first); this was ignored"
         )
     return tuple(notes)
