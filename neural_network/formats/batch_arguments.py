@@ -20,7 +20,14 @@ def parser() -> argparse.ArgumentParser:
         "129: by SIGHUP. Each file is written whole or not at all, once all inputs are read.",
     )
     out.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, and folders to look through")
-    out.add_argument("-o", "--output", type=Path, required=True, metavar="NPZ", help="file to write the poses to")
+    out.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="NPZ",
+        help="file to write the poses to; its name ends in .npz",
+    )
     out.add_argument(
         "--fps",
         type=number(float, 0, importing.MAX_FPS, above=True),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..core.files import keep_apart
 from ..core.messages import Say, counted
-from ..learning.arguments import number, positive
+from ..learning.arguments import number, positive, require_writable
 from ..motion.clip import UP_AXES
 from ..rigs.roles import read_table
 from . import importing
@@ -38,7 +38,14 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
         "129: by SIGHUP (a closed terminal); the same command then goes on where it stopped.",
     )
     parser.add_argument("paths", nargs="*", type=Path, metavar="FILE|FOLDER", help="folders are searched recursively")
-    parser.add_argument("-o", "--output", type=Path, default=Path("data.npz"), metavar="DATA.npz", help="(%(default)s)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("data.npz"),
+        metavar="DATA.npz",
+        help="file to write; its name ends in .npz (%(default)s)",
+    )
     parser.add_argument(
         "--rig",
         choices=importing.RIGS,
@@ -155,14 +162,13 @@ def run_import(args: argparse.Namespace, say: Say) -> int:
             to_stdout, rows_path = True, None
     if not paths:
         raise ValueError("import: expected at least one file or folder of motion")
-    if args.output.is_dir() or args.output.suffix.lower() != ".npz":
-        raise ValueError(f"output: expected a file name that ends in .npz, got {args.output}")
     options = _options(args)
     importing.check(options)
     files = importing.find_files(paths)
     others = importing.files_for_blender(paths)
     inputs = {str(path): path for path in (*files, *others)} | {"--roles": args.roles}
     keep_apart(inputs, {"output": args.output, "--json": rows_path})
+    require_writable(args.output, ".npz")
     report = partial(say, error=to_stdout)  # JSON rows on standard output: the table goes to standard error
     with ExitStack() as opened:
         write_row: Callable[[str], object] | None = say if to_stdout else None

@@ -164,8 +164,12 @@ def _add_solve(commands: argparse._SubParsersAction[argparse.ArgumentParser], sa
         action="store_true",
         help="answer the rows in order as drags, each from the pose before: what is not dragged is held or follows",
     )
-    parser.add_argument("--targets", type=Path, required=True, metavar="IN.npz")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.npz")
+    parser.add_argument(
+        "--targets", type=Path, required=True, metavar="IN.npz", help="file of targets, described above"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="OUT.npz", help="file to write; its name ends in .npz"
+    )
     parser.add_argument(
         "--steps",
         type=number(int, 0, MOST_STEPS),
@@ -186,7 +190,7 @@ def run_solve(args: argparse.Namespace, say: Say) -> int:
         raise ValueError(f"output: expected a file name, got the folder {args.output}")
     weights = args.weights or (density.SHIPPED if args.session else WEIGHTS)
     keep_apart({"the targets": args.targets, "--weights": weights}, {"output": args.output})
-    require_writable(args.output)
+    require_writable(args.output, ".npz")
     if args.session:
         return _run_session(args, weights, say)
     solver = Solver.load(weights)

@@ -115,7 +115,8 @@ def load(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> Job:
     if start is not None:
         start.skeleton.require_same(poses.skeleton, f"the poses in {args.data.name}")
         config = replace(config, hidden=start.hidden, layout=start.layout.name)
-    for path in (args.weights, state_path(args.weights), args.json, args.report, args.progress):
+    require_writable(args.weights, ".npy", ".npz")
+    for path in (state_path(args.weights), args.json, args.report, args.progress):
         require_writable(path)
     clear_cancel_file(args.cancel_file)
     own = None

@@ -27,7 +27,9 @@ def add_files(parser: argparse.ArgumentParser, data: Path, weights: Path) -> arg
     """The files every training reads and writes; ``data`` and ``weights`` are the defaults."""
     files = parser.add_argument_group("files")
     files.add_argument("--data", type=Path, default=data, help="poses to learn from")
-    files.add_argument("--weights", type=Path, default=weights, help="where the trained network is written")
+    files.add_argument(
+        "--weights", type=Path, default=weights, help="where the trained network is written; .npy or .npz"
+    )
     files.add_argument("--resume", action="store_true", help="continue the training that was stopped here")
     files.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
     files.add_argument("--report", type=Path, metavar="FILE", help="write a report with pictures as one HTML file")
@@ -112,14 +114,19 @@ def widths(text: str) -> tuple[int, ...]:
     return found
 
 
-def require_writable(path: Path | None) -> None:
-    """Find out before the work, not after it, that a file cannot be written: ValueError or OSError in words."""
+def require_writable(path: Path | None, *suffixes: str) -> None:
+    """Find out before the work, not after it, that a file cannot be written: ValueError or OSError in words.
+
+    ``suffixes``: with one of which its name has to end. Every program takes names as they are given and never adds to one.
+    """
     if path is None:
         return
     if path.is_dir():
         raise ValueError(f"expected a file name, got the folder {path}")
     if path.exists() and not path.is_file():  # a device or pipe
         return
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise ValueError(f"expected a file name that ends in {' or '.join(suffixes)}, got {path}; add it")
     try:
         make_folder(path.parent)
     except OSError as error:

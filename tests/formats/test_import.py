@@ -555,7 +555,7 @@ def test_a_clip_that_is_resampled_says_why_other_frames_are_kept() -> None:
 def test_every_command_has_help() -> None:
     assert "import" in run_cli("-m", "neural_network", "--help").stdout
     text = run_cli("-m", "neural_network", "import", "--help").stdout
-    for option in ("--fps", "--skip", "--jobs", "--json", "--rig", "--low-pass", "--mirror"):
+    for option in ("--fps", "--skip", "--jobs", "--json", "--rig", "--low-pass", "--mirror", "130: ", "143: ", "129: "):
         assert option in text
 
 

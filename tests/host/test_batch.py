@@ -105,7 +105,7 @@ def test_what_the_user_got_wrong_is_said_with_exit_code_2(extension: ModuleType,
         ((folder, "-o", tmp_path / "d.txt"), ".npz"),
         ((folder, "-o", tmp_path / "d.npz", "--fps", "0"), "--fps"),
         ((folder, "-o", folder / "walk.bvh" / "d.npz"), "cannot write"),
-        ((folder, "-o", tmp_path / "d.npz", "--json", tmp_path / "none"), "cannot write"),
+        ((folder, "-o", tmp_path / "d.npz", "--json", tmp_path / "none"), "expected a file name, got the folder"),
     ):
         done = batch(extension, *words)
         assert done.returncode == 2, done.stdout + done.stderr

@@ -508,6 +508,7 @@ def test_output_over_the_targets_or_over_a_folder_is_refused(
     refused(capsys, words("solve", files, "-o", files["targets"]), "another file than for the targets")
     refused(capsys, words("solve", files, "-o", tmp_path), "got the folder")
     refused(capsys, words("solve", files, "-o", files["data"] / "o.npz"), "cannot make the folder")
+    refused(capsys, words("solve", files, "-o", tmp_path / "o"), "expected a file name that ends in .npz")
     assert files["targets"].read_bytes() == before
 
 

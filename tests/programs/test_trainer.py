@@ -709,6 +709,12 @@ def test_weights_of_another_rig_are_no_start(trainer: Trainer, tmp_path: Path, e
     assert not (tmp_path / "best.npy").exists()
 
 
+def test_weights_need_a_name_that_says_what_they_are(trainer: Trainer, tmp_path: Path) -> None:
+    said = one_sentence(*trainer(*QUICK, "--weights", tmp_path / "mine"))
+    assert f"expected a file name that ends in .npy or .npz, got {tmp_path / 'mine'}; add it" in said
+    assert not list(tmp_path.glob("mine*"))
+
+
 @pytest.mark.parametrize("flag", ["--weights", "--json", "--progress"])
 def test_a_place_that_cannot_be_written_is_found_before_the_work(flag: str, trainer: Trainer, tmp_path: Path) -> None:
     """Tests may run as root, who may write anywhere: a file where a folder is needed stops him too."""

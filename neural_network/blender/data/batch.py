@@ -23,6 +23,7 @@ from ...core.messages import counted, flush, show
 from ...core.reference_rig import reference
 from ...formats import batch_arguments, importing
 from ...formats.importing import ImportOptions
+from ...learning.arguments import require_writable
 from ...learning.stopping import ENDING, Terminated, exit_code
 from ...motion import pose_set
 from ...motion.pose_set import PoseSet
@@ -58,13 +59,11 @@ def main(words: Sequence[str]) -> int:
     args = batch_arguments.parser().parse_args(words)
     output: Path = args.output
     try:
-        if output.suffix != ".npz":
-            raise ValueError(f"-o: expected the name of an .npz file, got {output}")
         files = find_files(args.paths)
         kept = {"--output": output, **({"--json": args.json} if args.json else {})}
         keep_apart({f"{path}": path for path in files}, kept)
-        for path in kept.values():
-            _can_write(path)
+        for path, suffixes in ((output, (".npz",)), (args.json, ())):
+            require_writable(path, *suffixes)
     except (ValueError, OSError) as error:
         show(f"error: {error}", error=True)
         return 2
@@ -445,20 +444,8 @@ def joined(found: Sequence[PoseSet], output: Path, report: Path | None = None) -
     for path in paths:
         if report is not None and path.resolve() == report.resolve():
             raise ValueError(f"--json: {report} is also where the poses of a skeleton go; choose another name")
-        _can_write(path)
+        require_writable(path)
     return list(zip(paths, sets, strict=True))
-
-
-def _can_write(path: Path) -> None:
-    """Raise OSError, in words, if a file of that name cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OSError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
-    if path.is_dir():
-        raise OSError(f"cannot write {path}: there is a folder of that name; choose another")
-    if not os.access(path.parent, os.W_OK):
-        raise OSError(f"cannot write {path}: {path.parent} is read-only; choose another place")
 
 
 def _summary(row: ArmatureReport) -> str:
