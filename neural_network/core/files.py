@@ -385,7 +385,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 
 @contextmanager
 def whole_file(
-    path: str | os.PathLike[str], folder: Path | None = None, put: Callable[[Path, Path], object] = os.replace
+    path: str | os.PathLike[str], folder: Path | None = None, put: Callable[[Path, Path], object] | None = None
 ) -> Iterator[BinaryIO]:
     """A file to write to that appears at ``path`` when the block ends without an error, and not at all otherwise.
 
@@ -393,7 +393,7 @@ def whole_file(
     stays a link: the file it leads to is replaced. A pipe or device (/dev/null) is written to and never replaced.
     Missing folders are made, and temporary files that a killed process left for the same ``path`` are removed. The disk is
     waited for first: a name whose bytes are not on it yet would be an empty file after a power cut. OSError names the path
-    and says that nothing was changed there. ``put(temporary, path)`` may choose another name.
+    and says that nothing was changed there. ``put(temporary, path)`` may choose another name; None renames.
     """
     named = path = Path(path)
     if _is_stream(path):
@@ -413,7 +413,7 @@ def whole_file(
             yield file
             file.flush()
             os.fsync(file.fileno())
-        put(temporary, path)
+        (put or os.replace)(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise OSError(f"cannot write {named}: {error.strerror or error}; nothing was changed there") from None
