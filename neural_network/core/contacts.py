@@ -55,6 +55,7 @@ class Tremble:
     quiet: float = 10.0  # percentile over frames
     of_chi: float = 0.764  # that percentile of the length of three normal numbers
     joints: float = 25.0  # percentile over joints
+    fewest_at_foot: int = 30  # [frames] from which one foot alone tells
     at_feet: float = 0.018  # [m at a leg of 0.945 m] by which feet move for each degree
     window: float = 0.25  # [s] per degree over which standing feet are sought in motion that trembles
     windows: tuple[float, float] = (0.15, 0.25)  # [s] the shortest and the longest: a running foot stands for 0.15
@@ -126,15 +127,19 @@ def tremble(rotations: np.ndarray) -> float:
 def foot_tremble(points: np.ndarray, fps: float, leg_length: float) -> float:
     """The tremble [deg] by which points (F, n, 3) [m] of the feet would move as they do; 0 where contacts need no smoothing.
 
-    For motion of which only the feet are known; see :func:`tremble`. ``fps`` may be unknown (NaN): then 0.
+    See :func:`tremble`. Points that tremble together count in any clip, a single one, such as a foot that was solved apart
+    from the body, in one of a second or so: a short fast run would look like it. ``fps`` may be unknown (NaN): then 0.
     """
     if len(points) < TREMBLE.fewest or not points.shape[1] or not np.isfinite(fps):
         return 0.0
     fourth = points[:-4] - 4 * points[1:-3] + 6 * points[2:-2] - 4 * points[3:-1] + points[4:]
     sizes = np.linalg.norm(fourth, axis=-1) / (np.sqrt(70) * TREMBLE.of_chi)
-    size = float(np.percentile(np.percentile(sizes, TREMBLE.quiet, axis=0), TREMBLE.joints))
-    degrees = size / (TREMBLE.at_feet * leg_length / GROUND.reference_leg)
-    return degrees if trembles(degrees, fps) else 0.0
+    size = np.percentile(sizes, TREMBLE.quiet, axis=0) / (TREMBLE.at_feet * leg_length / GROUND.reference_leg)
+    together, alone = float(np.percentile(size, TREMBLE.joints)), float(size.max())
+    if trembles(together, fps):
+        return together
+    limit = TREMBLE.most * TREMBLE.fps / fps  # by which a standing point is as fast as a walking one
+    return alone if fps >= TREMBLE.slowest and len(points) >= TREMBLE.fewest_at_foot and alone > limit else 0.0
 
 
 def trembles(degrees: float, fps: float) -> bool:

@@ -262,6 +262,7 @@ def _row_line(row: importing.FileReport, fps: float | None) -> str:
         (row.teleports, "teleport"),
         (row.glitches, "glitch frame"),
         (row.frozen, "frozen frame"),
+        (row.held, "held frame"),
         (row.repaired, "frame with NaN"),
         (len(row.warnings), "warning"),
     )
@@ -301,6 +302,7 @@ def _summary(rows: list[importing.FileReport], cached: int, files: int, fps: flo
         ("jumps of the whole body, at which the clip was cut or repaired", sum(row.teleports for row in read)),
         ("glitch frames between jumps removed", sum(row.glitches for row in read)),
         ("frozen frames at the start or end removed", sum(row.frozen for row in read)),
+        ("frames that only repeat the one before removed, for the true rate", sum(row.held for row in read)),
         ("frames with missing numbers filled in or removed", sum(row.repaired for row in read)),
     ):
         if count:

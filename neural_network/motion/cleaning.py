@@ -30,6 +30,11 @@ RAMP_FEWEST = 3  # frames of such a blend
 AROUND = 0.25  # [s] to each side: the frames around a frame
 STILL = 1e-6  # [body heights] a joint that moves less counts as still
 FROZEN_LEAST = 0.1  # [s] and at least 3 frames: a body never stands exactly still for that long
+HELD_FEWEST = 12  # different poses from which it shows that each is held
+HELD_LEAST = 1.15  # frames a pose, on average
+HELD_SHARE = 0.9  # of the poses that last as long as the others, to a frame
+HELD_RATE = 0.02  # of a rate: this near to a whole number it is one
+HELD_SAME = 1e-7  # change of the numbers of a pose below which it is the same
 HELD_LONGEST = 0.25  # [s] longer gaps are not filled in; the clip is cut there
 FASTEST = 12.0  # [m/s] 99th percentile of the joints' speed; sprinters' feet reach it, above it a rate or unit is wrong
 LARGEST_CLIP = 256 << 20
@@ -49,6 +54,8 @@ class Findings:
     """Frames between two jumps that are not motion; filled in from their neighbours or removed."""
     frozen: int = 0
     """Frames at the start or end that repeat the first or last pose exactly; removed."""
+    held: int = 0
+    """Frames that only repeat the one before, in motion whose true rate is lower than that of the file; removed."""
     repaired: int = 0
     """Frames with values that are not finite; filled in or, if many in a row, removed."""
     frames: int = 0
@@ -74,14 +81,17 @@ class Findings:
 
 
 def clean(clip: Clip) -> tuple[list[Clip], Findings]:
-    """Remove inserted poses, glitches, frozen ends and long gaps; returns the remaining parts and what was found.
+    """Remove held frames, inserted poses, glitches, frozen ends and long gaps; returns the remaining parts and what was found.
 
     The frames of each part follow each other as captured; short glitches inside are blended from their neighbours.
-    A clip of fewer than 2 frames is returned unchanged.
+    A clip of fewer than 2 frames is returned unchanged. Where frames are held, the parts have the true, lower rate.
     """
+    stored = clip
+    clip = without_held(stored)
+    held = stored.frames - clip.frames
     height = body_height(clip)
     if clip.frames < 2 or not height > 0:
-        return [clip] if clip.frames else [], measured(clip, [clip] if clip.frames else [], height)
+        return [clip] if clip.frames else [], measured(clip, [clip] if clip.frames else [], height, Findings(held=held))
     moves = movement(clip, height)
     jumps = find_jumps(moves, clip.fps)
     start, stop, inserted = 0, clip.frames, 0
@@ -105,9 +115,66 @@ def clean(clip: Clip) -> tuple[list[Clip], Findings]:
     jumps = jumps[(jumps >= start) & (jumps + 1 < stop)]
     parts, glitches = _parts(clip, start, stop, jumps, moves, height)
     found = Findings(
-        t_poses=inserted, teleports=len(jumps), glitches=glitches, frozen=frozen, repaired=len(clip.repaired)
+        t_poses=inserted, teleports=len(jumps), glitches=glitches, frozen=frozen, held=held, repaired=len(clip.repaired)
     )
-    return parts, measured(clip, parts, height, found)
+    found = measured(clip, parts, height, found)
+    if held:
+        doubt = f"{held_note(stored)}: those {held} were left out, and the rate is {clip.fps:.4g}; --fps blends frames between"
+        found = replace(found, doubts=(*found.doubts, doubt))
+    return parts, found
+
+
+def frames_held(clip: Clip) -> float:
+    """For how many frames the clip holds each pose on average, such as 2.0 for 30 frames a second stored as 60; else 1.0.
+
+    Poses last equally long, to a frame (24 frames a second stored as 60 last 2 and 3); where most last a single frame, those
+    that last two come at regular intervals. So a body that stands still now and then is not taken for one that is held.
+    """
+    lasts = np.diff(_pose_edges(clip))[1:-1]  # the first and the last pose may be cut
+    if len(lasts) < HELD_FEWEST:
+        return 1.0
+    usual = float(np.median(lasts))
+    if np.mean(lasts == usual) < HELD_SHARE:
+        usual = float(lasts[lasts <= 2 * usual].mean())  # where the body stands still, several poses are one
+    if usual < HELD_LEAST:
+        return 1.0
+    like = np.abs(lasts - usual) < 1
+    if usual < 2:
+        twice = np.diff(np.flatnonzero(lasts == 2))
+        like = np.abs(twice - twice.mean()) <= 1 if len(twice) > 2 else np.zeros(1, bool)
+    return usual if like.mean() >= HELD_SHARE else 1.0
+
+
+def held_note(clip: Clip) -> str:
+    """That the poses of a clip are held, in words; empty where they are not."""
+    held = frames_held(clip)
+    if held == 1:
+        return ""
+    return f"each pose lasts {held:.3g} frames, so that frames at {clip.fps:.4g} a second only repeat the one before"
+
+
+def without_held(clip: Clip) -> Clip:
+    """The clip with each pose once and at its true rate, where :func:`frames_held` finds that poses are held; else unchanged."""
+    held = frames_held(clip)
+    if held == 1:
+        return clip
+    edges = _pose_edges(clip)
+    lasts = np.diff(edges)
+    times = np.where(lasts <= np.ceil(held), 1, np.round(lasts / held)).astype(int)
+    rate = clip.fps / held
+    if held % 1 and abs(rate - round(rate)) < HELD_RATE * rate:
+        rate = float(round(rate))  # the mean of few poses is not exact
+    return replace(_at_frames(clip, np.repeat(edges[:-1], times)), fps=rate)
+
+
+def _pose_edges(clip: Clip) -> np.ndarray:
+    """First frames of the poses of a clip that differ from the one before, and the number of frames after them."""
+    same = np.ones(max(clip.frames - 1, 0), bool)
+    for values in (clip.rotations, clip.root_pos, *clip.translations.values()):
+        scale = max(1.0, float(np.abs(values).max(initial=0.0)))
+        axes = tuple(range(1, values.ndim))
+        same &= np.abs(np.diff(values, axis=0)).max(axis=axes, initial=0.0) <= HELD_SAME * scale
+    return np.concatenate([[0], np.flatnonzero(~same) + 1, [clip.frames]])
 
 
 def movement(clip: Clip, height: float) -> np.ndarray:
@@ -283,12 +350,18 @@ def _sampled(clip: Clip, a: np.ndarray, b: np.ndarray, share: np.ndarray) -> Cli
 
 def cut(clip: Clip, start: int, stop: int) -> Clip:
     """Frames ``start`` up to but not including ``stop`` of a clip."""
+    return _at_frames(clip, slice(start, stop))
+
+
+def _at_frames(clip: Clip, frames: slice | np.ndarray) -> Clip:
+    """The clip with only those frames, in this order."""
+    repaired = np.isin(np.arange(clip.frames)[frames], clip.repaired)
     return replace(
         clip,
-        rotations=clip.rotations[start:stop],
-        root_pos=clip.root_pos[start:stop],
-        translations={i: moved[start:stop] for i, moved in clip.translations.items()},
-        repaired=tuple(f - start for f in clip.repaired if start <= f < stop),
+        rotations=clip.rotations[frames],
+        root_pos=clip.root_pos[frames],
+        translations={i: moved[frames] for i, moved in clip.translations.items()},
+        repaired=tuple(np.flatnonzero(repaired).tolist()),
     )
 
 

@@ -90,7 +90,9 @@ def clip_motion(clip: Clip, roles: Roles) -> tuple[RigBody, RigMotion]:
     tips = {j: heads[j] + tip * clip.unit @ axes.T for j, tip in clip.tips.items()}
     body = RigBody(clip.parents, heads, _tails(clip.parents, heads, tips, bones), bones)
     turned, positions = _world_motion(clip, axes, np.arange(clip.frames))
-    return body, RigMotion(turned, positions, clip.fps, clip_tremble(clip))
+    motion = RigMotion(turned, positions, clip.fps, clip_tremble(clip) or None)
+    known = clip.tremble is not None or not {"LeftThigh", "RightThigh", "LeftShin", "RightShin"} <= bones.keys()
+    return body, replace(motion, tremble=motion.tremble or 0.0) if known else with_tremble(body, motion)
 
 
 def _world_motion(clip: Clip, axes: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

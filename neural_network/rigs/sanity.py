@@ -17,6 +17,7 @@ from ..motion.clip import (
     DOUBTFUL_AXIS,
     Clip,
     body_height,
+    clip_tremble,
     global_pose,
     guess_unit,
     rest_positions,
@@ -213,6 +214,8 @@ class Faults:
     flips: Mapping[str, np.ndarray]
     """Role of a bone -> frames (n) before which it turns over about its own length."""
     frames: int
+    tremble: float = 0.0
+    """[deg] How much the joints or the feet tremble, see :class:`.RigMotion`."""
     floor: str = ""
     """What is doubtful about the height of the floor, a sentence; empty where somebody stands on it."""
 
@@ -248,7 +251,7 @@ def _named(role: str) -> str:
 def find_faults(clip: Clip, roles: Roles) -> Faults:
     """Feet that are turned around and bones that turn over from one frame to the next, in a clip of a person."""
     if clip.frames < 3 or not roles.humanoid or len(clip.names) > MOST_JOINTS:
-        return Faults({}, {}, clip.frames)
+        return Faults({}, {}, clip.frames, clip_tremble(clip))
     body, motion = clip_motion(clip, roles)
     flips: dict[str, np.ndarray] = {}
     for side in ("Left", "Right"):
@@ -256,7 +259,7 @@ def find_faults(clip: Clip, roles: Roles) -> Faults:
             at = [_flips(body, motion, side + part) for part in parts if side + part in body.bones]
             if any(len(frames) for frames in at):
                 flips[side + parts[0]] = np.unique(np.concatenate(at))
-    return Faults(_turned_feet(body, motion), flips, clip.frames, _floor_doubt(body, motion))
+    return Faults(_turned_feet(body, motion), flips, clip.frames, motion.tremble or 0.0, _floor_doubt(body, motion))
 
 
 def _floor_doubt(body: RigBody, motion: RigMotion) -> str:

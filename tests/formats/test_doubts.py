@@ -19,7 +19,7 @@ from neural_network.formats.importing import ImportOptions
 from neural_network.motion import cleaning
 from neural_network.motion.clip import Clip, global_pose, to_z_up
 from neural_network.motion.pose_set import PoseSet
-from neural_network.rigs import retarget, rig_body, sanity
+from neural_network.rigs import foot_placement, retarget, rig_body, sanity
 from tests.formats import figures
 
 DOUBTFUL = Path(__file__).resolve().parents[1] / "doubtful"
@@ -388,6 +388,82 @@ def test_a_tremble_is_remembered_through_filter_and_resampling(tmp_path: Path, r
     noisy = trembling(bvh.read(written(tmp_path, figures.bvh())), 1, rng)
     assert cleaning.low_pass(noisy, 6).tremble == pytest.approx(1, abs=0.2)
     assert cleaning.resample(noisy, 15).tremble == pytest.approx(1, abs=0.2)
+
+
+def with_trembling_foot(clip: Clip, degrees: float, rng: np.random.Generator, joints: tuple[str, ...]) -> Clip:
+    noise = rotations.quaternion_from_axis_angle(
+        rng.normal(0, np.radians(degrees), (clip.frames, len(clip.names), 3)) * np.isin(clip.names, joints)[:, None]
+    )
+    return replace(clip, rotations=rotations.quaternion_multiply(clip.rotations, noise), tremble=None)
+
+
+def swaying(clip: Clip) -> Clip:
+    """The clip in which all joints above the hips turn as well, and smoothly."""
+    angles = (
+        np.sin(np.arange(clip.frames) / 8)[:, None, None] * np.where(np.arange(len(clip.names)) > 8, 0.1, 0.0)[:, None]
+    )
+    turns = rotations.quaternion_from_axis_angle(angles * np.array([1.0, 0, 0]))
+    return replace(clip, rotations=rotations.quaternion_multiply(clip.rotations, turns))
+
+
+@pytest.mark.parametrize("joints", [("L_Hip", "L_Knee"), ("L_Hip", "R_Hip", "L_Knee", "R_Knee", "L_Ankle", "R_Ankle")])
+def test_feet_that_tremble_alone_are_named(tmp_path: Path, rng: np.random.Generator, joints: tuple[str, ...]) -> None:
+    walk = swaying(bvh.read(written(tmp_path, figures.bvh())))
+    assert "tremble" not in " ".join(importing.pieces_of(tmp_path / "take.bvh", walk, PLAIN)[2])
+    pieces, _, warnings = importing.pieces_of(tmp_path / "take.bvh", with_trembling_foot(walk, 1.5, rng, joints), PLAIN)
+    assert "the feet tremble by" in " ".join(warnings)
+    assert "--low-pass 6" in " ".join(warnings)
+    assert cleaning.resample(pieces[0], 15).tremble == pieces[0].tremble != 0
+
+
+def test_a_foot_that_trembles_alone_stands_where_it_stood(tmp_path: Path, rng: np.random.Generator) -> None:
+    stand = bvh.read(written(tmp_path, figures.bvh(pose={"Spine1": (0, 5, 0)})))
+    noisy = with_trembling_foot(stand, 1.2, rng, ("L_Hip", "L_Knee"))
+    body, motion = rig_body.clip_motion(noisy, rig_body.clip_roles(noisy))
+    assert foot_placement.standing_frames(body, motion, "Left").mean() > 0.9
+    assert foot_placement.standing_frames(body, replace(motion, tremble=0.0), "Left").mean() < 0.7
+
+
+# ---------------------------------------------------------------- held frames
+
+
+def held(clip: Clip, frames: np.ndarray, fps: float) -> Clip:
+    return replace(cleaning._at_frames(clip, frames), fps=fps)
+
+
+@pytest.mark.parametrize(
+    ("stored", "true"), [(60, 30), (120, 30), (60, 24), (30, 24), (30, 7.5), (30, 10)], ids=lambda fps: f"{fps:g}"
+)
+def test_frames_that_repeat_are_left_out_and_the_true_rate_is_used(tmp_path: Path, stored: float, true: float) -> None:
+    walk = replace(bvh.read(written(tmp_path, figures.bvh())), fps=true)
+    count = int(walk.frames * stored / true)
+    clip = held(walk, np.floor(np.arange(count) * true / stored + 1e-9).astype(int), stored)
+    pieces, found, warnings = importing.pieces_of(tmp_path / "take.bvh", clip, PLAIN)
+    assert pieces[0].fps == pytest.approx(true, rel=0.001)
+    assert pieces[0].frames == walk.frames
+    assert np.abs(pieces[0].rotations - walk.rotations).max() < 1e-6
+    assert found[0].held == count - walk.frames
+    assert found[0].speed == pytest.approx(true / 25, rel=0.02)
+    assert "only repeat the one before" in " ".join(warnings)
+    raw, found, warnings = importing.pieces_of(tmp_path / "take.bvh", clip, replace(PLAIN, clean=False))
+    assert raw[0].frames == count
+    assert "--raw" in " ".join(warnings)
+
+
+def test_a_body_that_stands_still_now_and_then_is_not_held(tmp_path: Path, rng: np.random.Generator) -> None:
+    walk = bvh.read(written(tmp_path, figures.bvh()))
+    for times in (np.where(np.arange(60) % 20 < 2, 5, 1), rng.integers(1, 3, 60), np.where(rng.random(60) < 0.3, 2, 1)):
+        clip = held(walk, np.repeat(np.arange(60), times), 30)
+        assert cleaning.without_held(clip) is clip
+    assert cleaning.without_held(walk) is walk
+    assert cleaning.without_held(cleaning.cut(walk, 0, 1)).frames == 1
+
+
+def test_a_body_that_stands_still_in_held_motion_keeps_its_time(tmp_path: Path) -> None:
+    walk = bvh.read(written(tmp_path, figures.bvh()))
+    poses = np.repeat(np.arange(60), np.where(np.arange(60) == 30, 10, 1))
+    clip = cleaning.without_held(held(walk, np.repeat(poses, 2), 60))
+    assert (clip.frames, clip.fps) == (len(poses), 30)
 
 
 # ---------------------------------------------------------------- headers cost no more than their length

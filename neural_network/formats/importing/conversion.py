@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.contacts import TREMBLE
 from ...core.files import whole_file
 from ...ik import context
 from ...motion import cleaning, pose_set
@@ -71,43 +72,55 @@ def pieces_with_roles(
             findings = cleaning.measured(figure, own)
         for doubt in findings.doubts:
             doubts.add(doubt)
-        trembles = [clip_tremble(piece) for piece in own]
-        trembling = max(trembles, default=0.0)
-        if trembling and options.low_pass is None:
-            doubts.add(
-                f"this motion trembles by {trembling:.1f} degrees a joint from frame to frame; try --low-pass 6 "
-                "(Low-Pass in Blender)"
-            )
-        sound = [
-            part
-            for piece, tremble in zip(own, trembles, strict=True)
-            for part in _without_faults(path, piece, tremble, options, doubts)
-        ]
+        if not options.clean and (held := cleaning.held_note(figure)):
+            doubts.add(f"{held}; import without --raw for the true rate")
+        checked = [_without_faults(path, piece, options, doubts) for piece in own]
+        _doubt_tremble(
+            [faults.tremble for _, faults in checked], [clip_tremble(piece) for piece in own], options, doubts
+        )
+        sound = [one for parts, _ in checked for one in parts]
         pieces += sound
         found.append(replace(findings, frames=sum(piece.frames for piece, _ in sound), parts=len(sound)))
     return pieces, found, [*clip.warnings, *doubts.sentences()]
 
 
+def _doubt_tremble(trembles: list[float], of_joints: list[float], options: ImportOptions, doubts: Notes) -> None:
+    """Note the largest of the trembles, of all joints or of the feet alone, unless a low-pass was asked for."""
+    largest = max(trembles, default=0.0)
+    if not largest or options.low_pass is not None:
+        return
+    advice = "try --low-pass 6 (Low-Pass in Blender)"
+    if any(of_joints):
+        doubts.add(f"this motion trembles by {max(of_joints):.1f} degrees a joint from frame to frame; {advice}")
+    else:
+        size = f"{1000 * TREMBLE.at_feet * largest:.0f} mm"
+        doubts.add(f"the feet tremble by {size} from frame to frame, while the rest of the body does not; {advice}")
+
+
 def _without_faults(
-    path: Path, piece: Clip, tremble: float, options: ImportOptions, doubts: Notes
-) -> list[tuple[Clip, Roles]]:
-    """The piece, or what is left of it without the frames that show faults of the capture, and its roles; doubts are noted."""
+    path: Path, piece: Clip, options: ImportOptions, doubts: Notes
+) -> tuple[list[tuple[Clip, Roles]], sanity.Faults]:
+    """The piece, or what is left of it without the frames that show faults of the capture, and its roles; and the faults.
+
+    Doubts are noted, and the pieces remember how much they tremble, because a filter and another rate hide it.
+    """
     roles = given_roles(piece, options) or rig_body.clip_roles(piece)
     for note in roles.notes if roles.humanoid else ():
         doubts.add(note)
-    faults = sanity.find_faults(replace(piece, tremble=tremble), roles)
+    faults = sanity.find_faults(piece, roles)
+    piece = replace(piece, tremble=faults.tremble)
     if faults.floor:
         doubts.add(faults.floor, "" if piece.name == path.stem else f"clip {piece.name}")
     bad = faults.bad()
     if not bad.any():
-        return [(piece, roles)]
+        return [(piece, roles)], faults
     what = f"faults of the capture: {'; '.join(faults.sentences())}. {np.count_nonzero(bad)} of {len(bad)} frames show them"
     place = "" if piece.name == path.stem else f"clip {piece.name}"
     if options.leave_out_faults:
         doubts.add(f"{what} and were left out", place)
-        return [(part, roles) for part in cleaning.without_frames(piece, bad)]
+        return [(part, roles) for part in cleaning.without_frames(piece, bad)], faults
     doubts.add(f"{what}; --leave-out-faults (Leave Out Faults in Blender) leaves them out", place)
-    return [(piece, roles)]
+    return [(piece, roles)], faults
 
 
 def smoothed(path: Path, piece: Clip, options: ImportOptions) -> tuple[Clip, list[str]]:
@@ -194,6 +207,7 @@ def _report(
         teleports=sum(f.teleports for f in found),
         glitches=sum(f.glitches for f in found),
         frozen=sum(f.frozen for f in found),
+        held=sum(f.held for f in found),
         repaired=len(clip.repaired),
         contact=tuple(round(share, 4) for share in contact),
         warnings=tuple(dict.fromkeys(warnings)),

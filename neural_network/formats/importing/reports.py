@@ -40,6 +40,7 @@ class FileReport:
     teleports: int = 0
     glitches: int = 0
     frozen: int = 0
+    held: int = 0
     repaired: int = 0
     contact: tuple[float, ...] = ()
     """Share of frames in which each foot is on the ground."""
