@@ -24,7 +24,7 @@ if __name__ == "__main__":
     if _own_handler:  # while importing, Ctrl-C ends at once and without a traceback
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from .core.messages import GET_NUMPY, flush, require
+from .core.messages import GET_NUMPY, flush, in_words, require
 
 if __name__ == "__main__":
     require("numpy", GET_NUMPY)
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         say("stopped", error=True)
         return exit_code(stop)
     except (ValueError, OSError) as error:
-        say(f"{parser.prog}: {error}", error=True)
+        say(f"{parser.prog}: {in_words(error)}", error=True)
         return 2
     except MemoryError as error:
         say(f"{parser.prog}: not enough memory ({error}); try a smaller input", error=True)

@@ -422,6 +422,16 @@ def whole_file(
         raise
 
 
+_WINDOWS = os.name == "nt"
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[1-9]|lpt[1-9])( *\..*)?", re.IGNORECASE)
+
+
+def require_name(path: Path) -> None:
+    """On Windows, raise ValueError for a file name that it keeps for devices, such as aux.npz: what is written there is lost."""
+    if _WINDOWS and _RESERVED.fullmatch(path.name):
+        raise ValueError(f"expected another file name than {path.name}: Windows keeps {path.stem.upper()} for a device")
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder and those above it, where they are missing; OSError in words."""
     try:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import unicodedata
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TextIO
@@ -27,6 +28,26 @@ def short(name: str, most: int = 60) -> str:
     return cut if cut.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in cut)
 
 
+def shown(text: object) -> str:
+    """A text of one line in which everything that would move the cursor, colour the terminal or turn the reading is escaped.
+
+    Names of files and bones are other people's: an escape code, a line feed or a mark that turns the direction of writing in
+    one of them must not change what the line says. Letters of all languages stay.
+    """
+    return "".join(letter if _is_harmless(letter) else ascii(letter)[1:-1] for letter in str(text))
+
+
+def in_words(error: Exception) -> str:
+    """What is wrong, in one line: the system's own errors without their number, and with the file they are about."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return shown(f"cannot use {os.fsdecode(error.filename)}: {error.strerror}")
+    return shown(error)
+
+
+def _is_harmless(letter: str) -> bool:
+    return letter.isprintable() or unicodedata.category(letter) == "Zs"  # wide spaces move nothing
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A number and its noun: "1 file", "2,000 files"; ``plural`` where it is not the noun and an s."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
@@ -42,12 +63,14 @@ def require(module: str, advice: str) -> None:
 def show(line: str, *, error: bool = False) -> None:
     """Write one line at once to standard output, or to standard error: the programs' own :class:`Say`.
 
+    What is not text is escaped (:func:`shown`), except for line feeds, because some reports are several lines.
     Work does not end because nobody can read about it any more (``| head``, a closed terminal, a log on a full disk): that
     line and all later ones are dropped, and the exit code stays as it is.
     """
     stream = sys.stderr if error else sys.stdout
     if stream is None:  # a program without a console
         return
+    line = "\n".join(map(shown, line.split("\n")))
     try:
         stream.write(line + "\n")  # print() writes the end of the line on its own, and Ctrl-C may come in between
         stream.flush()

@@ -19,6 +19,9 @@ from ..core.messages import counted, short
 from .clip_limits import MAX_JOINTS, MAX_VALUE
 from .text import Notes, decode, parse_number
 
+_RATES = (24, 25, 30, 48, 50, 60, 72, 90, 100, 120, 240)  # [1/s] found where a frame time should be
+_SMALLER_UNITS = {"milliseconds": 1e-3, "microseconds": 1e-6}
+_MILLISECONDS = (4, 130)  # between frames: 250 to 7.5 a second
 FALLBACK_FPS = 30.0  # [1/s] if the file has no usable frame time
 MAX_CHANNELS = 64  # of one joint
 MAX_SITES = 2 * MAX_JOINTS  # End Sites: a few programs write two at a joint
@@ -428,6 +431,18 @@ def _frame_rate(seconds: float | None, digits: str, notes: Notes) -> float:
     if seconds < 1e-5:
         notes.add(f"the frame time is {seconds:g}; {assumed}")
         return FALLBACK_FPS
+    if seconds in _RATES:
+        notes.add(f"the frame time {seconds:g} s is no frame time but a rate; {seconds:g} frames per second were taken")
+        return seconds
+    for unit, size in _SMALLER_UNITS.items():
+        if _MILLISECONDS[0] <= seconds * size * 1000 <= _MILLISECONDS[1]:
+            rate = _whole_rate(seconds * size, "")
+            rate = float(round(rate)) if abs(rate - round(rate)) < 0.02 * rate and digits else rate
+            notes.add(
+                f"the frame time {seconds:g} s would be {1 / seconds:.2g} frames per second; {unit} were taken, which means "
+                f"{rate:.4g}; set the rate if that is wrong"
+            )
+            return rate
     if not 1 / 1000 <= seconds <= 0.2:
         notes.add(
             f"the frame time {seconds:g} s means {1 / seconds:g} frames per second, which is unusual; "

@@ -12,8 +12,8 @@ from functools import partial
 from io import FileIO
 from pathlib import Path
 
-from ..core.files import keep_apart
-from ..core.messages import Say, counted
+from ..core.files import keep_apart, make_folder, require_name
+from ..core.messages import Say, counted, shown
 from ..learning.arguments import number, positive, require_writable
 from ..motion.clip import UP_AXES
 from ..rigs.roles import read_table
@@ -162,6 +162,9 @@ def run_import(args: argparse.Namespace, say: Say) -> int:
             to_stdout, rows_path = True, None
     if not paths:
         raise ValueError("import: expected at least one file or folder of motion")
+    for path in (args.output, rows_path):
+        if path is not None:
+            require_name(path)
     options = _options(args)
     importing.check(options)
     files = importing.find_files(paths)
@@ -169,12 +172,18 @@ def run_import(args: argparse.Namespace, say: Say) -> int:
     inputs = {str(path): path for path in (*files, *others)} | {"--roles": args.roles}
     keep_apart(inputs, {"output": args.output, "--json": rows_path})
     require_writable(args.output, ".npz")
-    report = partial(say, error=to_stdout)  # JSON rows on standard output: the table goes to standard error
+
+    def report(line: str) -> None:
+        say(shown(line), error=to_stdout)  # JSON rows on standard output: the table goes to standard error
+
     with ExitStack() as opened:
         write_row: Callable[[str], object] | None = say if to_stdout else None
         if rows_path is not None:
-            rows_path.parent.mkdir(parents=True, exist_ok=True)
-            rows = opened.enter_context(open(rows_path, "wb", buffering=0))
+            make_folder(rows_path.parent)
+            try:
+                rows = opened.enter_context(open(rows_path, "wb", buffering=0))
+            except OSError as error:
+                raise OSError(f"cannot write {rows_path}: {error.strerror or error}; choose another place") from None
             write_row = partial(_write_row, rows, rows_path, report)
         if others:
             kinds = ", ".join(sorted({path.suffix.lower() for path in others}))

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from ..core import rotations
 from ..motion.clip import (
     DOUBTFUL_AXIS,
+    UP_AXES,
     Clip,
     body_height,
     clip_tremble,
@@ -35,6 +37,8 @@ MOST_JOINTS = 1000  # of a clip that is checked: beyond it, finding roles would 
 GLANCE_FRAMES = 16  # of a clip whose bones are named, to see whether it needs a closer look
 UPRIGHT_SHARE = 0.75  # of them in which the head is above the feet
 DOWN = 0.5  # share of the way from feet to head that leads down in a figure that hangs head first
+ALONG = 0.9  # cosine: the way from feet to head leads along an axis of the file
+STANDING_SHARE = 0.5  # of the longest extent of the rest pose: a figure that is lower may lie
 HANDSTAND = 1.05  # hands this far along the way from feet to head are stretched beyond the head
 CARRIED = 1.15  # times as tall as the body: then what somebody carries must not count
 SKULL = 1.15  # times the way from the ankles to the base of the skull: a body
@@ -57,7 +61,8 @@ def upright(clip: Clip, given: bool = False) -> tuple[Clip, str]:
 
     A figure whose head is below its feet in most frames, as in the axes of a camera, is turned over, except if its hands are
     beyond its head: that is a handstand, and only doubted. A rest pose that stands the other way up than the frames is turned
-    to them, which moves no joint in any frame. With ``given`` the up axis was chosen by the user and stays.
+    to them, which moves no joint in any frame. A figure that stands along a third axis gets that one. With ``given`` the up
+    axis was chosen by the user and stays.
     """
     if not clip.frames or len(clip.names) > MOST_JOINTS or _named_upright(clip):
         return clip, ""
@@ -66,6 +71,9 @@ def upright(clip: Clip, given: bool = False) -> tuple[Clip, str]:
     ends = _ends(roles)
     if ends is None:
         return clip, ""
+    if not given and (axis := _lies_along(clip, heads, ends, evidence)):
+        said = f"the figure stands along {axis}, at rest and in most frames; {axis} was taken as the up axis, set it if that is wrong"
+        return replace(clip, up_axis=axis), said
     posed = evidence["motion"] if "motion" in evidence else clip_motion(clip, roles)[1].heads
     way, rest = _way_up(posed, ends), _way_up(heads[None], ends)[0]
     lengths = np.maximum(np.linalg.norm(way, axis=1), 1e-9)
@@ -85,6 +93,22 @@ def upright(clip: Clip, given: bool = False) -> tuple[Clip, str]:
     return clip, said
 
 
+def _lies_along(clip: Clip, heads: np.ndarray, ends: tuple[int, int, int], evidence: Mapping[str, Any]) -> str:
+    """The file axis along which the figure stands, at rest and in most frames, though another one was taken to point up; else ""."""
+    if "motion" not in evidence:
+        return ""
+    rest, way = _way_up(heads[None], ends), _way_up(evidence["motion"], ends)
+    shares = [
+        one @ to_z_up(clip.up_axis) / np.maximum(np.linalg.norm(one, axis=1, keepdims=True), 1e-9)
+        for one in (rest, way)
+    ]
+    for axis in UP_AXES:
+        along = [share @ to_z_up(axis)[2] for share in shares]
+        if axis[-1] != clip.up_axis[-1] and along[0][0] > ALONG and np.mean(along[1] > ALONG) > UPRIGHT_SHARE:
+            return axis
+    return ""
+
+
 def _named_upright(clip: Clip) -> bool:
     """Whether all that is called a head is above all that is called a foot, at rest and in most frames; False without names.
 
@@ -98,7 +122,13 @@ def _named_upright(clip: Clip) -> bool:
     frames = np.unique(np.linspace(0, clip.frames - 1, min(clip.frames, GLANCE_FRAMES)).astype(int))
     posed = np.concatenate([rest_positions(clip)[None], global_pose(clip, frames)[1]]) @ to_z_up(clip.up_axis)[2]
     above = posed[:, heads].min(axis=1) > posed[:, feet].max(axis=1)
+    above &= np.ptp(posed, axis=1) > STANDING_SHARE * _rest_size(clip)  # and does not lie
     return bool(above[0] and above[1:].mean() > UPRIGHT_SHARE)
+
+
+def _rest_size(clip: Clip) -> float:
+    """The longest extent of the rest pose along an axis of the file [file units]."""
+    return float(np.ptp(rest_positions(clip), axis=0).max())
 
 
 _TURN = np.diag([1.0, -1.0, -1.0])  # armature axes of one up axis to those of the opposite one

@@ -11,6 +11,7 @@ from typing import BinaryIO
 import numpy as np
 import pytest
 
+from neural_network.core import files
 from neural_network.core.files import keep_apart, read_archive, whole_file, write_whole
 
 
@@ -88,3 +89,14 @@ def test_a_file_that_is_read_or_written_elsewhere_is_no_output(spelling: str, tm
     with pytest.raises(ValueError, match=r"--report: expected another file than for --(data|json), got .* for both"):
         keep_apart(read, {**written, "--report": tmp_path / spelling})
     keep_apart(read, {**written, "--report": tmp_path / "b"})
+
+
+@pytest.mark.parametrize("name", ["aux.npz", "CON", "com1.json", "Lpt9.tar.gz"])
+def test_names_that_windows_keeps_for_devices_are_refused_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_WINDOWS", True)
+    with pytest.raises(ValueError, match="Windows keeps"):
+        files.require_name(Path("folder") / name)
+    for sound in ("auxiliary.npz", "con_1.npz", "com10.json", "a.con"):
+        files.require_name(Path(sound))
+    monkeypatch.setattr(files, "_WINDOWS", False)
+    files.require_name(Path(name))

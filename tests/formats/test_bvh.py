@@ -578,6 +578,20 @@ def test_a_frame_time_with_few_digits_is_rounded_to_the_whole_rate() -> None:
         assert bvh.parse(BASE.replace("0.0333333", text).encode()).fps == pytest.approx(fps, abs=2e-4)
 
 
+@pytest.mark.parametrize(
+    ("text", "fps", "words"),
+    [
+        *(("33.3", 30, "milliseconds"), ("16.667", 60, "milliseconds"), ("8.33", 120, "milliseconds")),
+        *(("33", 30, "milliseconds"), ("40", 25, "milliseconds"), ("133.3", 1 / 133.3, "unusual")),
+        *(("33333.3", 30, "microseconds"), ("30", 30, "a rate"), ("120", 120, "a rate"), ("1", 1, "unusual")),
+    ],
+)
+def test_a_frame_time_in_smaller_units_is_read_as_it_is_meant_and_reported(text: str, fps: float, words: str) -> None:
+    clip = bvh.parse(BASE.replace("0.0333333", text).encode())
+    assert clip.fps == pytest.approx(fps, rel=0.001)
+    assert any(words in warning for warning in clip.warnings)
+
+
 def test_axis_unit_and_rate_can_be_given() -> None:
     clip = bvh.parse(BASE.encode(), up_axis="z", unit=0.5, fps=60)
     assert (clip.up_axis, clip.unit, clip.fps) == ("Z", 0.5, 60)

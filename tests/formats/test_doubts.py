@@ -17,7 +17,7 @@ from neural_network.core import forward_kinematics, rotations
 from neural_network.formats import asf_amc, bvh, importing
 from neural_network.formats.importing import ImportOptions
 from neural_network.motion import cleaning
-from neural_network.motion.clip import Clip, global_pose, to_z_up
+from neural_network.motion.clip import UP_AXES, Clip, global_pose, to_z_up
 from neural_network.motion.pose_set import PoseSet
 from neural_network.rigs import foot_placement, retarget, rig_body, sanity
 from tests.formats import figures
@@ -109,6 +109,44 @@ def test_an_up_axis_that_was_given_is_kept(tmp_path: Path) -> None:
     assert "upside down" not in said
     head, foot = joint_heights(importing.clip_to_poses(pieces[0]), "Head", "L_Ankle")
     assert head < foot
+
+
+def in_axes(clip: Clip, up_axis: str) -> Clip:
+    """A clip with Y up in the axes of a file in which another axis points up."""
+    turn = to_z_up(up_axis).T @ to_z_up("Y")
+    quaternion = rotations.quaternion_from_matrix(turn)
+    back = rotations.quaternion_conjugate(quaternion)
+    turned = rotations.quaternion_multiply(np.broadcast_to(quaternion, clip.rotations.shape), clip.rotations)
+    return replace(
+        clip,
+        offsets=clip.offsets @ turn.T,
+        tips={j: tip @ turn.T for j, tip in clip.tips.items()},
+        root_pos=clip.root_pos @ turn.T,
+        rotations=rotations.quaternion_multiply(turned, np.broadcast_to(back, turned.shape)),
+    )
+
+
+@pytest.mark.parametrize("axis", UP_AXES)
+@pytest.mark.parametrize("named", [True, False])
+def test_a_figure_that_stands_along_any_axis_stands_up(tmp_path: Path, axis: str, named: bool) -> None:
+    walk = bvh.read(written(tmp_path, figures.bvh()))
+    names = walk.names if named else tuple(f"b{j}" for j in range(len(walk.names)))
+    bvh.write(tmp_path / "turned.bvh", replace(in_axes(walk, axis), names=names))
+    clip, pieces, _, said = read(tmp_path / "turned.bvh")
+    assert clip.up_axis == axis
+    assert clip.unit == 1
+    assert (f"{axis} was taken as the up axis" in said) == (axis not in ("Y", "Z"))
+    assert "not clear" not in said
+    ours, theirs = retarget.to_reference(pieces[0])[1:], retarget.to_reference(walk)[1:]
+    assert np.abs(ours[0] - theirs[0]).max() < 1e-3
+    assert np.abs(ours[1][:, 2] - theirs[1][:, 2]).max() < 1e-3
+
+
+def test_somebody_who_lies_through_a_whole_take_is_not_stood_up(tmp_path: Path) -> None:
+    for turn in ((90, 0, 0), (0, 90, 0), (0, -90, 0)):
+        clip, _, _, said = read(written(tmp_path, figures.bvh(turn)))
+        assert "up axis" not in said.replace("which axis points up", "")
+        assert clip.up_axis == "Y"
 
 
 @pytest.mark.slow

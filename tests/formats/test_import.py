@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from conftest import REPO, run_cli
 
+from neural_network.__main__ import main
 from neural_network.core import forward_kinematics
 from neural_network.core.reference_rig import reference
 from neural_network.formats import asf_amc, bvh, command, importing
@@ -571,3 +572,32 @@ def test_a_few_hundred_damaged_files_are_read_or_refused_quickly() -> None:
     assert outcome.failures == []
     assert outcome.tried == count
     assert outcome.read > count // 10
+
+
+# ---------------------------------------------------------------- outputs that cannot be written, names that would not print
+
+
+def test_outputs_that_cannot_be_written_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = folder_of(tmp_path, "13_crlf_tabs_trailing_blanks.bvh")
+    (tmp_path / "file").write_text("x")
+    places = [tmp_path / "file" / "a.npz", tmp_path / "file" / "b" / "a.npz", tmp_path / f"{'n' * 300}.npz"]
+    places += [Path("/proc/x/a.npz")] if sys.platform == "linux" else []
+    for place in places:
+        for extra in ((), ("--json", str(place.with_suffix(".json")))):
+            output = tmp_path / "good.npz" if extra else place
+            assert main(["import", str(folder), "-o", str(output), *extra]) == 2
+            said = capsys.readouterr().err.strip().splitlines()[-1]
+            assert "cannot" in said
+            assert "Errno" not in said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="such names are not allowed there")
+def test_a_file_name_with_escape_codes_is_printed_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = folder_of(tmp_path, "13_crlf_tabs_trailing_blanks.bvh", "40_wrong_frame_time.bvh")
+    (folder / "40_wrong_frame_time.bvh").rename(folder / "a\x1b[2J\nb\u202e.bvh")
+    (folder / "\x1b[31mempty.bvh").write_bytes(b"")
+    assert main(["import", str(folder), "-o", str(tmp_path / "a.npz")]) == 0
+    printed = capsys.readouterr()
+    assert "\x1b" not in printed.out + printed.err
+    assert "\u202e" not in printed.out + printed.err
+    assert "a\\x1b[2J\\nb\\u202e.bvh" in printed.out

@@ -6,8 +6,8 @@ skeleton are streamed into one npz. An interrupted run finds its parts again by 
 options, and ends with the same bytes.
 """
 
-from .conversion import import_file, pieces_of, smoothed
-from .options import MAX_FPS, RIGS, ImportOptions, check, given_roles
+from .conversion import import_file, pieces_of, pieces_with_roles, smoothed
+from .options import MAX_FPS, RIGS, ImportOptions, check
 from .own_rig import OwnPoses, clip_to_poses, own_poses, own_skeleton, renamed
 from .pipeline import run
 from .reports import FileReport, ImportProgress, WrittenFile, why_nothing
@@ -27,12 +27,12 @@ __all__ = [
     "clip_to_poses",
     "files_for_blender",
     "find_files",
-    "given_roles",
     "import_file",
     "outputs",
     "own_poses",
     "own_skeleton",
     "pieces_of",
+    "pieces_with_roles",
     "read_clip",
     "renamed",
     "run",

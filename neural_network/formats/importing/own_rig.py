@@ -41,12 +41,12 @@ class OwnPoses:
     notes: tuple[str, ...] = ()
 
 
-def clip_to_poses(clip: Clip, name: str | None = None) -> PoseSet:
+def clip_to_poses(clip: Clip, name: str | None = None, roles: Roles | None = None) -> PoseSet:
     """A clip as a PoseSet on its own rig: armature space [m, Z up], bones along Y, effectors by roles.
 
-    Raises ValueError for a clip without frames and for a skeleton that cannot be used.
+    ``roles`` are found if they are not given. Raises ValueError for a clip without frames and for a skeleton that cannot be used.
     """
-    own = own_poses(clip)
+    own = own_poses(clip, roles)
     rig = own_skeleton(own, clip.up_axis, clip.unit)
     return on_skeleton(own, rig, clip.up_axis, clip.unit, name or clip.name, clip.fps)
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ...core.files import make_folder
 from ...core.messages import counted
 from .options import DEFAULTS, ImportOptions, check
 from .parts import part_name
@@ -28,9 +29,8 @@ def run(
     """
     check(options)
     output = Path(output)
-    output.parent.mkdir(parents=True, exist_ok=True)
     folder = output.with_name(f".{output.name}.parts")
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     parts = [folder / f"{part_name(path, options)}.npz" for path in files]
     with_clips: list[tuple[Path, str, int]] = []
     first_reason = ""

@@ -76,6 +76,10 @@ def read_clip(
         if unit is None:
             clip, doubt = sanity.unit_of_body(clip)
             doubts.append(doubt)
-    clip, doubt = sanity.upright(clip, given=up_axis is not None)
+    upright, doubt = sanity.upright(clip, given=up_axis is not None)
+    if upright.up_axis[-1] != clip.up_axis[-1]:  # what was guessed from the height was guessed wrongly
+        upright = read_clip(path, up_axis=upright.up_axis, unit=unit, fps=fps)
+        doubts.clear()
+    clip = upright
     doubts.append(doubt)
     return replace(clip, warnings=(*clip.warnings, *(f"{path.name}: {doubt}" for doubt in doubts if doubt)))
