@@ -206,17 +206,17 @@ def poses_of(path: Path, options: ImportOptions, rig: Rig | None) -> tuple[FileR
     """The clips of a file, on the skeleton of ``rig`` or as ``options`` say, with a report of what was found."""
     try:
         clip = importing.read_clip(path, up_axis=options.up_axis, unit=options.unit, fps=options.source_fps)
-        pieces, found, warnings = importing.pieces_of(path, clip, options)
+        pieces, found, warnings = importing.pieces_with_roles(path, clip, options)
         out = []
-        for piece in pieces:
+        for piece, roles in pieces:
             piece, doubts = importing.smoothed(path, piece, options)
             warnings += doubts
             if rig is None and options.rig == "own":
-                out.append(importing.clip_to_poses(piece))
+                out.append(importing.clip_to_poses(piece, roles=roles))
                 continue
             target = reference() if rig is None else rig.skeleton
             played = {role: j for j, role in enumerate(target.names if rig is None else rig.roles)}
-            rot, root = retarget.retarget(piece, target, played, importing.given_roles(piece, options))
+            rot, root = retarget.retarget(piece, target, played, roles)
             out.append(pose_set.make(target, rot, root, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps))
     except (ValueError, OSError, MemoryError) as error:
         words = " ".join(str(error).split()) or type(error).__name__
