@@ -46,7 +46,9 @@ FOOT_TURN = np.radians(140)  # against the shin since a standing rest pose; feet
 FOOT_SHARE = 0.3  # of the frames in which a foot has to be turned that far
 FLIP = np.radians(90)  # about a bone's own length, from one frame to the next
 FLIP_SPEED = np.radians(2500)  # [rad/s] and faster than any joint turns about its own length
-FLIP_SWING = np.radians(30)  # while the bone itself points nearly where it did
+FLIP_SWING = np.radians(
+    30
+)  # while the bone itself points nearly where it did; a leg may swing, if it turns by FLIP more
 FLIP_RATIO = 5.0  # and so many times the median of the frames around
 FLIP_AROUND = 4  # frames before and after
 
@@ -316,7 +318,7 @@ def _turned_feet(body: RigBody, motion: RigMotion) -> dict[str, float]:
 
 
 def _flips(body: RigBody, motion: RigMotion, role: str) -> np.ndarray:
-    """Frames (n) before which a bone turns over about its own length, while it points where it did."""
+    """Frames (n) before which a bone turns over about its own length, while it points about where it did."""
     j = body.bones[role]
     turned = motion.turned[:, j]
     steps = _angles(turned[1:], turned[:-1])
@@ -327,7 +329,10 @@ def _flips(body: RigBody, motion: RigMotion, role: str) -> np.ndarray:
     swings = angle_between(along[1:], along[:-1])
     reach = min(FLIP_AROUND, len(steps) // 2)
     around = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(steps, reach, "reflect"), 2 * reach + 1), axis=1)
-    return np.flatnonzero(fast & (swings < FLIP_SWING) & (steps > FLIP_RATIO * around)) + 1
+    over = swings < FLIP_SWING
+    if role.endswith(("Thigh", "Shin")):  # the hands and feet of tumblers do both
+        over |= steps - swings > FLIP
+    return np.flatnonzero(fast & over & (steps > FLIP_RATIO * around)) + 1
 
 
 def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
