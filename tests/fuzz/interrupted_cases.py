@@ -95,6 +95,49 @@ def _save(world: World) -> None:
     bpy.ops.wm.save_as_mainfile(filepath=str(world.folder / "saved.blend"), copy=True)
 
 
+def _delete_targets(world: World) -> None:
+    for ob in [ob for ob in bpy.data.objects if ob.neural_ik_target.kind != "NONE"]:
+        bpy.data.objects.remove(ob)
+
+
+def _delete_collection(world: World) -> None:
+    for collection in live_ik.collections():
+        bpy.data.collections.remove(collection)
+
+
+def _delete_armature(world: World) -> None:
+    bpy.data.armatures.remove(_ob(world).data)
+
+
+def _delete_scene(world: World) -> None:
+    scene = bpy.context.scene
+    bpy.data.scenes.new("Other")
+    bpy.data.scenes.remove(scene)
+
+
+def _clear_animation(world: World) -> None:
+    _ob(world).animation_data_clear()
+
+
+def _rotation_mode(world: World) -> None:
+    _ob(world).pose.bones["LeftArm"].rotation_mode = "XYZ"
+
+
+def _strength(world: World) -> None:
+    for collection in live_ik.collections():
+        settings: Any = collection
+        settings.neural_ik_live.strength = 0.5
+
+
+def _hide(world: World) -> None:
+    _ob(world).hide_viewport = True
+
+
+def _cancel_live_ik(world: World) -> None:
+    for collection in live_ik.collections():
+        live_ik.end(bpy.context, collection, keep=False)
+
+
 CHANGES = (
     _edit_mode,
     _rest_position,
@@ -251,9 +294,37 @@ def import_case(world: World, rng: np.random.Generator) -> Case:
     return job_case(world, rng, begin, 6, lambda result: [] if len(result.actions) == 2 else ["actions are missing"])
 
 
+BAKE_CHANGES = (
+    *(change for change in CHANGES if change not in (_other_file, _undo, _save)),
+    _delete_targets,
+    _delete_collection,
+    _delete_armature,
+    _delete_scene,
+    _clear_animation,
+    _rotation_mode,
+    _strength,
+    _hide,
+    _cancel_live_ik,
+)
+
+
+_SHOWS_NO_FRAME = (
+    _delete_character,
+    _delete_scene,
+    _delete_armature,
+    _clear_animation,
+    _rotation_mode,
+    _edit_mode,
+    _delete_bone,
+    _other_scene,
+)
+
+
 def bake_case(world: World, rng: np.random.Generator) -> Case:
     """Bake, interrupted between frames or while it writes keys: the actions stay as they were, and Cancel restores the pose."""
 
+    if rng.random() < 0.5:
+        return changed_bake_case(world, rng)
     ob = world.fresh(weights=True)
     begun = state()
     bpy.ops.neural_ik.live_start()
@@ -277,6 +348,35 @@ def bake_case(world: World, rng: np.random.Generator) -> Case:
         return f"{into}, {what} at step {steps}", how, [*failures, "Cancel is not possible"]
     bpy.ops.neural_ik.live_cancel()
     return f"{into}, {what} at step {steps}", how, failures + differences(begun, state(), apart)
+
+
+def changed_bake_case(world: World, rng: np.random.Generator) -> Case:
+    """What a bake depends on is changed or deleted while it solves or checks: it says so, and only the change is left."""
+    change = BAKE_CHANGES[int(rng.integers(len(BAKE_CHANGES)))]
+    into, steps, seed = str(rng.choice(["ACTION", "NEW", "NLA"])), int(rng.integers(1, 12)), int(rng.integers(2**31))
+
+    def ready() -> Any:
+        ob = world.fresh(weights=True)
+        bpy.ops.neural_ik.live_start()
+        drag(np.random.default_rng(seed))
+        return live_ik.collection_of(ob)
+
+    def settled() -> dict[str, Any]:
+        if change is not _delete_scene:
+            bpy.context.scene.frame_set(bpy.context.scene.frame_current)
+        bpy.context.view_layer.update()
+        return state()
+
+    ready()
+    change(world)
+    expected = settled()
+    how, _ = pump(baking.bake(bpy.context, ready(), 3, 8, 1, into), steps, lambda work: change(world))
+    what = f"{into}, {change.__name__} at step {steps}"
+    if how.startswith("finished"):
+        return what, how, [] if change is _delete_action else ["baked in spite of it"]
+    # without its scene, its keys or its animation nothing can show the frame again that was shown before
+    apart = ("texts", "pose of", "object") if change in _SHOWS_NO_FRAME else ("texts",)
+    return what, how.split(":")[0], differences(expected, settled(), apart)
 
 
 def drag(rng: np.random.Generator) -> None:

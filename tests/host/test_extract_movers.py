@@ -335,3 +335,65 @@ def test_a_constraint_that_an_action_switches_on_is_evaluated(demo: Any) -> None
     places = [pb.name for pb in demo.pose.bones]
     index = [places.index(name) for name in poses.skeleton.names]
     assert np.abs(shown(demo, walk, demo, frames)[:, index] - taken(poses, 0)).max() < 10 * HOST
+
+
+def moving_empty() -> Any:
+    """An empty with an action of its own."""
+    import bpy
+
+    made = bpy.data.objects.new("Mover", None)
+    bpy.context.scene.collection.objects.link(made)
+    for frame in (1, 40):
+        made.location.y = frame / 10
+        made.keyframe_insert("location", frame=frame)
+    return made
+
+
+def extracted(ob: Any, **options: Any) -> Any:
+    import bpy
+
+    extract = wing("blender.data.extract")
+    work = extract.extract(bpy.context.scene, ob, [ob.animation_data.action], extract.Options(**options))
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+
+
+def test_what_an_empty_carries_along_is_left_out_with_the_option_that_takes_it(demo: Any) -> None:
+    import bpy
+
+    made = demo.pose.bones["Hips"].constraints.new("CHILD_OF")
+    made.target = moving_empty()
+    bpy.context.view_layer.update()
+    notes = [note for note in extracted(demo).notes if "Mover" in note]
+    assert len(notes) == 1
+    assert "whose own animation single actions leave out: switch on Timeline" in notes[0]
+    whole = extracted(demo, timeline=True)
+    assert not any("Mover" in note for note in whole.notes)
+    assert float(np.ptp(whole.poses.root_pos, axis=0).max()) > 1
+
+
+def test_an_animated_rest_position_is_refused_and_nobody_is_blamed(demo: Any) -> None:
+    demo.data.keyframe_insert("pose_position", frame=1)
+    with pytest.raises(ValueError, match="Rest Position is animated on the armature"):
+        extracted(demo)
+
+
+def test_bones_driven_by_a_property_of_the_armature_follow_what_drives_that(demo: Any) -> None:
+    demo.data["turn"] = 0.0
+    mover = moving_empty()
+    for owner, path, index, who, aim in (
+        (demo.data, '["turn"]', -1, mover, "location.y"),
+        (demo.pose.bones["LeftArm"], "rotation_quaternion", 1, demo.data, '["turn"]'),
+    ):
+        driver = owner.driver_add(path, index).driver
+        variable = driver.variables.new()
+        if who == demo.data:
+            variable.targets[0].id_type = "ARMATURE"
+        variable.targets[0].id, variable.targets[0].data_path = who, aim
+        driver.expression = variable.name
+    found = wing("blender.host.dependencies").movers(demo, [pb.name for pb in demo.pose.bones])
+    assert mover in found
+    assert mover.animation_data.action in wing("blender.data.extract").moving_actions(demo)

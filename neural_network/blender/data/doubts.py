@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import bpy
 import numpy as np
 
@@ -10,7 +12,7 @@ from ..host import actions as blender_actions
 from ..host import dependencies
 from ..host.rig import Rig
 from ..host.runtime import rotation_channel
-from .takes import ACTION, Sampled, Take, channel_paths, curves_of
+from .takes import ACTION, OBJECT_CHANNELS, Movers, Sampled, Take, channel_paths, curves_of
 
 LOOSE = 0.002  # of the body's size: a bone that is farther from where it is shown is reported
 SHEARED = 1.0  # [degrees] the same for its axes
@@ -35,6 +37,24 @@ def loss(rig: Rig, take: Take, sampled: Sampled) -> list[str]:
             f"{take.name} shears bones by uneven scale: their axes are up to {angle:.0f} degrees from those shown."
         )
     return out
+
+
+def left_behind(ob: bpy.types.Object, movers: Movers, takes: Iterable[Take]) -> list[str]:
+    """A note where bones follow something that is animated by itself, which no single action on the character plays."""
+    takes = list(takes)
+    played = {who for take in takes for who, _ in take.plays}
+    names = []
+    for who, bones in movers.items() if any(take.kind == ACTION for take in takes) else ():
+        paths = (*OBJECT_CHANNELS, *(f'pose.bones["{bpy.utils.escape_identifier(b)}"]' for b in bones if b))
+        curves = blender_actions.playing(who.animation_data) if who != ob and who not in played else ()
+        if any(curve.data_path.startswith(paths) and blender_actions.plays(curve) for curve in curves):
+            names.append(who.name)
+    if not names:
+        return []
+    return [
+        f"Bones of {ob.name} follow {', '.join(names)}, whose own animation single actions leave out: switch on Timeline to"
+        " take what is shown."
+    ]
 
 
 def still(ob: bpy.types.Object, rig: Rig, take: Take, sampled: Sampled) -> tuple[list[str], bool]:

@@ -20,12 +20,12 @@ import numpy as np
 
 from ...motion import pose_set
 from ...motion.pose_set import PoseSet
-from ..host import dependencies, evaluating
+from ..host import dependencies, evaluating, rig_checks
 from ..host.jobs import Progress
 from ..host.rig import Rig, read
 from . import curve_sampling, evaluated_sampling
 from .changes import Changes
-from .doubts import loss, mismatched, same_motion, still, why_no_effect
+from .doubts import left_behind, loss, mismatched, same_motion, still, why_no_effect
 from .takes import (
     ACTION,
     FPS_KEY,
@@ -82,7 +82,11 @@ def extract(
         for who, bones in dependencies.movers(ob, [rig.bones[i] for i in rig.needed]).items()
         if who == ob or who.library is None
     }
+    reason = rig_checks.reshaped(ob, set(), "Extract Data")
+    if reason:
+        raise ValueError(reason)
     takes = find_takes(scene, ob, movers, list(chosen), options, tasks or {}, notes)
+    notes += left_behind(ob, movers, (way for ways in takes for way in ways))
     found = yield from _sample_all(scene, ob, rig, movers, takes, options, notes)
     found = _without_repeats(found, notes)
     if not found:

@@ -19,6 +19,28 @@ def curves(action: Any, slot: Any) -> Iterator[bpy.types.FCurve]:
         yield from bag.fcurves
 
 
+def every_strip(strips: Any) -> Iterator[Any]:
+    """NLA strips and all those inside meta strips."""
+    for strip in strips:
+        yield strip
+        yield from every_strip(strip.strips) if strip.type == "META" else ()
+
+
+def playing(data: Any) -> Iterator[bpy.types.FCurve]:
+    """The F-Curves of everything that animation data plays: its action and all strips; none where there is no animation data."""
+    if data is None:
+        return
+    holders = [data, *(strip for track in data.nla_tracks for strip in every_strip(track.strips))]
+    for holder in holders:
+        if holder.action is not None:
+            yield from curves(holder.action, holder.action_slot if SLOTTED else None)
+
+
+def is_on(holder: Any, action: Any, slot: Any) -> bool:
+    """Whether animation data, a strip or an Action constraint plays that slot of an action."""
+    return holder.action == action and (not SLOTTED or holder.action_slot == slot)
+
+
 def plays(curve: bpy.types.FCurve) -> bool:
     """Whether Blender plays a curve: neither it nor, where that counts, its group is muted, and it has keys or a modifier."""
     group: Any = curve.group

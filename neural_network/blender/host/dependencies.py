@@ -121,3 +121,5 @@ def _of_driver(driver: bpy.types.Driver) -> Iterator[Follows]:
             who: Any = target.id
             if isinstance(who, bpy.types.Object):
                 yield who, target.bone_target or bone_of(target.data_path or "") or ""
+            elif isinstance(who, bpy.types.Armature):  # a property of the armature, which may be driven in turn
+                yield from ((ob, _bone_of_holder(target.data_path or "")) for ob in bpy.data.objects if ob.data == who)

@@ -71,7 +71,9 @@ def write_keys(curve: bpy.types.FCurve, keys: Keys) -> None:
         points.foreach_set(name, np.ascontiguousarray(keys[name]).reshape(-1))
 
 
-def write_bones(action: Any, slot: Any, frames: np.ndarray, channels: Channels) -> None:
+def write_bones(
+    action: Any, slot: Any, frames: np.ndarray, channels: Channels, edges: tuple[bool, bool] = (False, False)
+) -> None:
     """Write linear keys for pose bones, in one channel group per bone.
 
     Keys between the first and the last frame are replaced; others stay.
@@ -81,20 +83,44 @@ def write_bones(action: Any, slot: Any, frames: np.ndarray, channels: Channels) 
         slot: its slot for the armature object, from :func:`actions.new` or in use; None before Blender 4.4.
         frames: (F) ascending frames.
         channels: the values. A constant channel may have one row: it gets one key, on the first frame.
+        edges: the first frame, or the last, only keeps a curve from holding its next value beyond it. It is keyed in new
+            curves, and in those whose keys end in the range while other keys of the action go on.
     """
     existing = {(curve.data_path, curve.array_index): curve for curve in actions.curves(action, slot)}
+    ranges: list[Any] = (
+        [curve.range() for curve in existing.values() if len(curve.keyframe_points)] if any(edges) else []
+    )
+    spans = (
+        any(found[0] < frames[int(edges[0])] - SAME_FRAME for found in ranges),
+        any(found[1] > frames[-1 - int(edges[1])] + SAME_FRAME for found in ranges),
+    )
     for (bone, channel), values in channels.items():
         path = bone_path(bone, channel)
         for index in range(values.shape[1]):
             curve = existing.get((path, index))
             if curve is None:
                 curve = actions.new_curve(action, slot, path, index, bone)
-            write_curve(curve, frames[: len(values)], values[:, index])
+            rows = _rows(curve, frames, edges, spans) if any(edges) else slice(len(values))
+            write_curve(curve, frames[rows], values[rows, index])
     action.update_tag()
 
 
+def _rows(curve: Any, frames: np.ndarray, edges: tuple[bool, bool], spans: tuple[bool, bool]) -> slice:
+    """The frames to key in a curve: all but the edges that it does not need."""
+    at = read_keys(curve)["co"][:, 0]
+    first, last = frames[int(edges[0])], frames[-1 - int(edges[1])]
+    beyond = bool((at < first - SAME_FRAME).any()), bool((at > last + SAME_FRAME).any())
+    drop = [edges[k] and len(at) > 0 and (beyond[k] or not spans[k]) for k in range(2)]
+    return slice(int(drop[0]), len(frames) - int(drop[1]))
+
+
 def write_curve(curve: bpy.types.FCurve, frames: np.ndarray, values: np.ndarray) -> None:
-    """Write linear keys with ``values`` (F) on ``frames`` (F, ascending), replacing those from the first to the last frame."""
+    """Write linear keys with ``values`` (F) on ``frames`` (F, ascending), replacing those from the first to the last frame.
+
+    Raises ValueError for values that are not finite.
+    """
+    if not np.isfinite(values).all():
+        raise ValueError(f"{curve.data_path}: expected finite numbers to key, got NaN or infinity")
     old = read_keys(curve)
     at = old["co"][:, 0]
     before, after = at < frames[0] - SAME_FRAME, at > frames[-1] + SAME_FRAME
@@ -123,32 +149,110 @@ def _linear(co: np.ndarray, before: np.ndarray, after: np.ndarray) -> Keys:
 # ---- before the first key
 
 
-def refusal(data: Any, action: Any, slot: Any, channels: Sequence[tuple[str, str]], copied: bool = False) -> str:
-    """Why keys of ``channels`` in an action would not play or would be lost, and what to do; empty if they would do neither.
+def refusal(
+    ob: Any,
+    action: Any,
+    slot: Any,
+    paths: set[str],
+    frames: Sequence[float],
+    verb: str,
+    copied: bool = False,
+    into_cycles: bool = False,
+) -> str:
+    """Why keys would not play, would be lost or would change more than was meant, and what to do; empty if none of that.
 
-    ``data`` is the animation data the action is or will be assigned to; None or no action: a new one, which has no curves yet.
-    With ``copied`` they are written to a copy of the action, which belongs to this file.
+    Args:
+        ob: the object, or other data-block, that the keys are for.
+        action: the action that they are written to, assigned to ``ob`` or to be; None: a new one, which has no curves yet.
+        slot: its slot; None before Blender 4.4.
+        paths: the data paths that are keyed.
+        frames: ascending frames of the scene.
+        verb: what is done, such as "bake".
+        copied: they are written to a copy of the action, which belongs to this file and to ``ob`` alone.
+        into_cycles: Blender itself moves keys beyond a cycle into it.
     """
+    data = ob.animation_data
     if data is not None and data.use_nla and any(track.is_solo for track in data.nla_tracks):
         return "An NLA track is soloed, so that no keys play: switch off its star in the NLA editor"
     if action is None:
         return ""
     if data is not None and data.action == action and data.action_influence == 0 and is_layered(data):
         return f"{action.name} has an influence of 0, so that its keys change nothing: raise it in the NLA editor"
+    strip = tweaked(data)
     other = "assign an action of this file, or bake to a New Action"
+    if strip is not None:
+        other = "leave Tweak Mode (Tab in the NLA editor) and bake to an NLA Track"
     if copied:
         pass
     elif action.library is not None:
         return f"{action.name} is linked from {action.library.filepath}, and keys written here would be lost: {other}"
     elif action.override_library is not None:
         return f"{action.name} is a library override, whose keys are not saved: {other}"
-    paths = {bone_path(*channel) for channel in channels}
+    else:
+        who = _other_player(ob, action, slot, paths, strip)
+        if who:
+            if strip is None:
+                other = "make it a single user first (the number beside its name in the Action editor), or bake to a New Action"
+            return f"{action.name} also plays on {who}, which these keys would change too: {other}"
+    if strip is not None and (strip.repeat != 1 or not strip.frame_start <= frames[0] <= frames[-1] <= strip.frame_end):
+        return (
+            f"the strip {strip.name}, which is being tweaked, plays frames {strip.frame_start:.5g} to {strip.frame_end:.5g}"
+            f"{', and repeats' if strip.repeat != 1 else ''}: {verb} within them, or leave Tweak Mode (Tab in the NLA editor)"
+            " and bake to an NLA Track"
+        )
     for curve in actions.curves(action, slot):
         if curve.data_path in paths:
-            reason = _curve_refusal(curve)
+            reason = _curve_refusal(curve) or (
+                "" if strip is not None or into_cycles else _cycle_refusal(curve, frames, verb)
+            )
             if reason:
                 return f"{curve.data_path} of {action.name} {reason}"
     return ""
+
+
+def _other_player(ob: Any, action: Any, slot: Any, paths: set[str], strip: Any) -> str:
+    """What else plays the channels of an action: other objects, their strips, other strips of ``ob`` that are seen, constraints."""
+    for other in [*bpy.data.objects, *(() if isinstance(ob, bpy.types.Object) else (ob,))]:
+        for pb in other.pose.bones if isinstance(other, bpy.types.Object) and other.pose is not None else ():
+            for constraint in pb.constraints:
+                if constraint.type == "ACTION" and actions.is_on(constraint, action, slot):
+                    return f"{pb.name} of {other.name}, through its constraint {constraint.name}"
+        data: Any = other.animation_data
+        if data is None or not (other == ob or any(_leads_somewhere(other, path) for path in paths)):
+            continue
+        if other != ob and actions.is_on(data, action, slot):
+            return str(other.name)
+        covered = strip is None and data.action_extrapolation == "HOLD" and not is_layered(data)
+        if other == ob and (covered or not data.use_nla):
+            continue
+        for track in data.nla_tracks:
+            for found in actions.every_strip(track.strips):
+                unseen = other == ob and (track.mute or found.mute or found == strip)
+                if not unseen and actions.is_on(found, action, slot):
+                    return f"{other.name}, in its NLA strip {found.name}"
+    return ""
+
+
+def _leads_somewhere(ob: Any, path: str) -> bool:
+    try:
+        ob.path_resolve(path)
+    except ValueError:
+        return False
+    return True
+
+
+def _cycle_refusal(curve: Any, frames: Sequence[float], verb: str) -> str:
+    """Why keys beyond the cycle of a curve would change all of it; empty if it has none or they are within."""
+    cyclic = any(modifier.type == "CYCLES" and not modifier.mute for modifier in curve.modifiers)
+    if not cyclic or not len(curve.keyframe_points):
+        return ""
+    first, last = np.array(curve.range()).tolist()
+    if first - SAME_FRAME <= frames[0] and frames[-1] <= last + SAME_FRAME:
+        return ""
+    return (
+        f"repeats frames {first:.5g} to {last:.5g} (modifier Cycles), and keys outside them would change every repetition:"
+        f" {verb} within them, or bake to an NLA Track"
+    )
 
 
 def _curve_refusal(curve: Any) -> str:
@@ -180,7 +284,8 @@ def tweaked(data: Any) -> Any:
     """The NLA strip that is being tweaked; None outside tweak mode."""
     if data is None or not data.use_tweak_mode:
         return None
-    strips = [strip for track in data.nla_tracks for strip in track.strips if strip.action == data.action]
+    every = (strip for track in data.nla_tracks for strip in actions.every_strip(track.strips))
+    strips = [strip for strip in every if strip.action == data.action]
     return next((strip for strip in strips if strip.active), strips[0] if strips else None)
 
 
@@ -232,7 +337,10 @@ def layer_values(
         found = {(c.data_path, c.array_index): read_keys(c)["co"] for c in actions.curves(action, slot)}
         out = {}
         for (bone, channel), values in channels.items():
-            columns = [_values_at(found, bone_path(bone, channel), i, times[order]) for i in range(values.shape[1])]
+            paths = [(bone_path(bone, channel), i) for i in range(values.shape[1])]
+            if not all(path in found for path in paths):
+                raise _unshown(channel, bone, action.name, frames[0])
+            columns = [_values_at(found[path], times[order]) for path in paths]
             out[bone, channel] = np.stack(columns, axis=1)
     finally:
         saved.restore()
@@ -250,13 +358,16 @@ def _key_on_layer(ob: Any, bone: str, channel: str, value: np.ndarray, frame: in
     except RuntimeError as error:
         raise ValueError(f"{channel} of {bone} cannot be keyed on frame {frame}: {error}") from error
     if not done:
-        raise ValueError(
-            f"{channel} of {bone} cannot be shown by {action} on frame {frame}, as it is blended: bake to an NLA Track"
-        )
+        raise _unshown(channel, bone, action, frame)
 
 
-def _values_at(found: dict[tuple[str, int], np.ndarray], path: str, index: int, times: np.ndarray) -> np.ndarray:
-    """(F) values of the keys on ``times`` (F), which were just inserted."""
-    co = found[path, index]
+def _unshown(channel: str, bone: str, action: str, frame: float) -> ValueError:
+    return ValueError(
+        f"{channel} of {bone} cannot be shown by {action} on frame {frame}, as it is blended: bake to an NLA Track"
+    )
+
+
+def _values_at(co: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """(F) values of those of the keys (K, 2) that were just inserted on ``times`` (F)."""
     nearest = np.abs(co[:, 0][None] - times[:, None]).argmin(axis=1)
     return co[nearest, 1]

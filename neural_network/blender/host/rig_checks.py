@@ -12,7 +12,7 @@ import numpy as np
 from ...core import rotations, tree
 from ...core import skeleton as skeletons
 from ...ik.network import Network
-from . import control_rigs, runtime
+from . import actions, control_rigs, dependencies, runtime
 from . import rig as rigs
 from .control_rigs import ControlRig
 from .rig import Rig
@@ -140,6 +140,30 @@ def refusal(ob: bpy.types.Object, rig: Rig, who: str = "Live IK") -> str:
     driven = _driven(ob, needed)
     if driven:
         return f"{driven} of {ob.name} has a driver, which would override {who}: mute it in the Drivers editor"
+    return reshaped(ob, needed, who)
+
+
+_SHAPING = ("use_inherit_rotation", "use_local_location", "inherit_scale", "use_relative_parent")
+"""Properties of a bone of the armature that change how its pose is read."""
+
+
+def reshaped(ob: bpy.types.Object, needed: set[str], who: str) -> str:
+    """What of the armature itself is driven or animated and changes how ``needed`` bones are posed, in words; or empty."""
+    data = ob.data.animation_data
+    drivers = [curve for curve in data.drivers if not curve.mute] if data is not None else []
+    for how, curves in (("driven", drivers), ("animated", [c for c in actions.playing(data) if actions.plays(c)])):
+        for curve in curves:
+            bone, channel = dependencies.bone_of("pose." + curve.data_path), curve.data_path.rpartition(".")[2]
+            if curve.data_path == "pose_position":
+                what = "Rest Position"
+            elif bone in needed and channel in _SHAPING:
+                what = f"{channel} of {bone}"
+            else:
+                continue
+            return (
+                f"{what} is {how} on the armature {ob.data.name}, which would override {who}: mute that channel"
+                f" ({'Drivers editor' if how == 'driven' else 'Action Editor of the armature'})"
+            )
     return ""
 
 
@@ -151,24 +175,19 @@ def _constrained(ob: bpy.types.Object, needed: set[str]) -> tuple[str, str] | No
             if pb.name in needed:
                 return pb.name, constraint.name
             if constraint.type in ("IK", "SPLINE_IK"):
-                link = pb if getattr(constraint, "use_tail", True) else pb.parent
-                count = constraint.chain_count or len(ob.pose.bones)
-                while link is not None and count > 0:
-                    if link.name in needed:
-                        return link.name, f"{constraint.name} on {pb.name}"
-                    link, count = link.parent, count - 1
+                for name in dependencies.ik_chain(ob, pb, constraint):
+                    if name in needed:
+                        return name, f"{constraint.name} on {pb.name}"
     return None
 
 
 def _driven(ob: bpy.types.Object, needed: set[str]) -> str:
+    """The first bone of ``needed`` with a driver of its transform; empty if there is none."""
     data = ob.animation_data
     for curve in data.drivers if data is not None else ():
-        path = curve.data_path
-        if curve.mute or not path.startswith('pose.bones["'):
-            continue
-        channel = path.rpartition(".")[2]
-        if channel in runtime.CHANNELS and any(f'["{bpy.utils.escape_identifier(n)}"]' in path for n in needed):
-            return path.split('"')[1]
+        bone, channel = dependencies.bone_of(curve.data_path), curve.data_path.rpartition(".")[2]
+        if not curve.mute and bone in needed and channel in (*runtime.CHANNELS, "rotation_mode"):
+            return str(bone)
     return ""
 
 

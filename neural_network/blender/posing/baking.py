@@ -15,7 +15,8 @@ from ...core import rotations
 from ..host import actions, control_rigs, keyframes, rig_checks, runtime
 from ..host.control_rigs import ControlRig
 from ..host.jobs import Progress
-from . import keying, live_ik, planted_feet, solving
+from ..host.rig import metres
+from . import changes, keying, live_ik, planted_feet, pose_writing, scene_targets, solving
 from .planted_feet import Skate
 from .state import LiveCharacter, local, paused, settings_of, unsolvable
 
@@ -24,6 +25,9 @@ PLAYED = (
     0.02,
 )  # [m] and [rad, nearly]: keys that show bones farther than this from the solved pose are taken back
 
+SAMPLES = 16  # frames outside the range on which what else plays is compared
+MOVED = 1e-3  # [leg lengths]: a target that is farther from where it was on the first frame was moved
+ONE_FRAME = 0.1  # [frames] the length of an NLA strip that plays one frame; Blender's shortest
 ENDLESS = 100_000  # [frames] as far from 0 as this the strip of an action plays that goes on beyond its keys
 
 
@@ -42,6 +46,10 @@ class _Take:
     """(F, feet, 2, 3) ankles and toes [m, core axes] without Live IK."""
     feet_after: np.ndarray
     """(F, feet, 2, 3) the same in the solved pose."""
+    outside: dict[int, dict[str, np.ndarray]]
+    """Frames outside the range, where nothing must change -> the channels of all bones without Live IK."""
+    rest: dict[str, np.ndarray]
+    """The channels of all bones without Live IK on the frame that was shown at first."""
 
 
 def bake(
@@ -56,7 +64,8 @@ def bake(
     """Solve the frames of a range and write them as keys; yields Progress and returns how far planted feet slide.
 
     Whether keys can be written is checked first; nothing is written before all frames are solved; and what was written is
-    played and compared with what was solved. Frame, pose and action are restored if it differs or the generator is closed.
+    played and compared with what was solved, and outside the range with what was there. Frame, pose and action are restored if
+    it differs, if what it depends on was changed meanwhile, or if the generator is closed.
 
     Args:
         context: Blender's context.
@@ -69,7 +78,8 @@ def bake(
         hold_feet: keep planted feet from sliding if their targets are on; frames are then solved twice.
 
     Raises ValueError for an empty range, a step below 1, a character or frame that cannot be solved, an action whose keys would
-    not be saved or not play, and keys that do not show the solved poses.
+    not be saved, not play or change more than the range, keys that do not show the solved poses, and data that was changed or
+    deleted meanwhile.
     """
     if last < first:
         raise ValueError(f"range: the last frame, {last}, is before the first, {first}")
@@ -83,9 +93,44 @@ def bake(
         raise ValueError(live.suspended)
     frames = list(range(first, last + 1, step))
     _check(ob, live, into, frames)
-    began = _assigned(ob.animation_data)
+    watch = changes.Watch(context.scene, live, collection)
+    return (yield from _watched(_bake(context.scene, ob, live, frames, step, into, hold_feet, watch), watch))
+
+
+def _watched(work: Generator[Progress, None, Skate], watch: changes.Watch) -> Generator[Progress, None, Skate]:
+    """``work``, ended in words where something that it depends on was changed: whatever else goes wrong then follows from it."""
+    try:
+        while True:
+            try:
+                progress = next(work)
+            except StopIteration as end:
+                skate: Skate = end.value
+                return skate
+            except (ReferenceError, AttributeError, LookupError, TypeError, RuntimeError) as error:  # by a handler, say
+                what = watch.changed(animation=False)  # which has been put back
+                if not what:
+                    raise
+                raise ValueError(f"nothing was baked, because {what} meanwhile: bake again") from error
+            yield progress
+            what = watch.changed()
+            if what:
+                raise ValueError(f"nothing was baked, because {what} meanwhile: bake again")
+    finally:
+        work.close()
+
+
+def _bake(
+    scene: Any,
+    ob: Any,
+    live: LiveCharacter,
+    frames: list[int],
+    step: int,
+    into: str,
+    hold_feet: bool,
+    watch: changes.Watch,
+) -> Generator[Progress, None, Skate]:
+    """As :func:`bake`, after its checks."""
     total = (2 + hold_feet) * len(frames)
-    scene: Any = context.scene
     seconds = step * scene.render.fps_base / scene.render.fps
     count, bones, feet = len(frames), len(live.rig.bones), len(live.rig.skeleton.feet)
     take = _Take(
@@ -95,10 +140,17 @@ def bake(
         np.empty((count, len(live.rig.index), 4, 4), np.float32),
         np.empty((count, feet, 2, 3)),
         np.empty((count, feet, 2, 3)),
+        {},
+        {name: values.copy() for name, values in live.before.items()},
     )
     with _restored(scene, ob, live):
+        for frame in _outside(scene, ob, into, frames):
+            scene.frame_set(frame)
+            take.outside[frame] = {name: values.copy() for name, values in live.before.items()}
         for i, frame in enumerate(frames):
             _solve(scene, ob, live, take, i)
+            if not i:
+                began = _places(live, ob)
             yield Progress(i + 1, total, f"frame {frame}")
         is_planted = planted_feet.planted(live.rig.skeleton, take.feet_before, seconds)
         if hold_feet:
@@ -108,10 +160,71 @@ def bake(
                 live.shift = _effector_shift(live, shifts[i])
                 _solve(scene, ob, live, take, i)
                 yield Progress(count + i + 1, total, f"frame {frames[i]}, planted feet")
-    if _assigned(ob.animation_data) != began:
-        raise ValueError(f"nothing was baked, because another action was assigned to {ob.name} meanwhile: bake again")
-    yield from _write(scene, ob, live, take, into, total)
+        live.shift = None
+        scene.frame_set(frames[0])
+        if not np.abs(_places(live, ob) - began).max() <= MOVED * live.rig.skeleton.leg_length:
+            raise ValueError("nothing was baked, because targets or the character were moved meanwhile: bake again")
+    yield from _write(scene, ob, live, take, into, total, watch)
     return planted_feet.skate(is_planted, take.feet_before, take.feet_after)
+
+
+def _places(live: LiveCharacter, ob: Any) -> np.ndarray:
+    """(P, 3) [m] where the character is, and the targets that Live IK itself moves along."""
+    transforms, _ = scene_targets.read_transforms(live, ob)
+    own = [row for row, target in enumerate(live.targets) if target.use and target.name and not target.driven]
+    return np.concatenate([[np.array(ob.matrix_world.translation) * metres(ob)], transforms[own, :3]])
+
+
+def _outside(scene: Any, ob: Any, into: str, frames: list[int]) -> list[int]:
+    """Frames before and after the range on which what else plays is compared; none where the action alone plays."""
+    data = ob.animation_data
+    if data is None or not (into == "NLA" or data.use_tweak_mode or (data.use_nla and len(data.nla_tracks))):
+        return []
+    tracks = [strip for track in data.nla_tracks for strip in actions.every_strip(track.strips)]
+    spans = [(strip.frame_start, strip.frame_end) for strip in tracks]
+    ranges: list[Any] = [curve.range() for curve in actions.playing(data) if len(curve.keyframe_points)]
+    spans += [(found[0], found[1]) for found in ranges]
+    start, end = min([scene.frame_start, *(span[0] for span in spans)]), max([scene.frame_end, *(s[1] for s in spans)])
+    strip = keyframes.tweaked(data)
+    if strip is not None:
+        start, end = strip.frame_start, strip.frame_end
+    samples = np.linspace(max(start, -ENDLESS), min(end, ENDLESS), SAMPLES).astype(int).tolist()
+    beside = [f for f in (frames[0] - 1, frames[-1] + 1) if into == "NLA" or start <= f <= end]
+    return [f for f in dict.fromkeys(beside + samples) if not frames[0] <= f <= frames[-1]]
+
+
+def _unchanged(ob: Any, live: LiveCharacter, into: str, take: _Take) -> dict[int, list[tuple[str, str]]]:
+    """Frame outside the range -> the (bone name, channel) that the keys must not change there; before they are written.
+
+    Between the range and the next keys of a curve, it leads over; and beyond all keys of the action the curves that it has hold
+    their last values, as in any action.
+    """
+    data, keyed = ob.animation_data, _keyed(live)
+    if into == "NLA":
+        return dict.fromkeys(take.outside, keyed)
+    action, slot = _assigned(data)
+    curves: dict[str, list[float]] = {}
+    for curve in actions.curves(action, slot) if action is not None else ():
+        keys = curves.setdefault(curve.data_path, [])
+        keys += [_to_scene(data, key.co[0]) for key in curve.keyframe_points]
+    every = [key for keys in curves.values() for key in keys]
+    out: dict[int, list[tuple[str, str]]] = {}
+    for frame in take.outside:
+        within = keyframes.is_layered(data) and bool(every) and min(every) <= frame <= max(every)
+        out[frame] = []
+        for bone, channel in keyed:
+            keys = curves.get(keyframes.bone_path(bone, channel), [])
+            if frame < take.frames[0]:
+                leads = any(frame < key < take.frames[0] for key in keys) or not any(k < take.frames[0] for k in keys)
+            else:
+                leads = any(take.frames[-1] < key < frame for key in keys) or not any(k > take.frames[-1] for k in keys)
+            if not keys or (within and leads):
+                out[frame].append((bone, channel))
+    return out
+
+
+def _to_scene(data: Any, frame: float) -> float:
+    return float(data.nla_tweak_strip_time_to_scene(frame)) if data.use_tweak_mode else float(frame)
 
 
 def _solve(scene: Any, ob: Any, live: LiveCharacter, take: _Take, i: int) -> None:
@@ -143,7 +256,7 @@ def _restored(scene: Any, ob: Any, live: LiveCharacter) -> Iterator[None]:
             yield
     finally:
         live.shift = None
-        scene.frame_set(frame, subframe=subframe)
+        _undo([lambda: scene.frame_set(frame, subframe=subframe)])
 
 
 @contextmanager
@@ -197,46 +310,41 @@ def _switches(live: LiveCharacter) -> list[tuple[str, str]]:
     return [(name, f'["{control_rigs.SWITCH}"]') for name in switches]
 
 
+def _keyed(live: LiveCharacter) -> list[tuple[str, str]]:
+    """(bone name, channel) of all that a bake keys."""
+    return [(live.rig.bones[bone], channel) for bone, channel in _channels(live)] + _switches(live)
+
+
 def _check(ob: Any, live: LiveCharacter, into: str, frames: list[int]) -> None:
-    """Raise ValueError if the keys of a bake would not play or not be saved."""
+    """Raise ValueError if the keys of a bake would not play, not be saved or change more than the range."""
     data = ob.animation_data
     if data is not None and data.use_tweak_mode and into != "ACTION":
         raise ValueError(
             "an NLA strip is being tweaked: bake to the Current Action, or leave Tweak Mode first (Tab in the NLA editor)"
         )
-    strip = keyframes.tweaked(data)
-    if strip is not None and (strip.repeat != 1 or frames[0] < strip.frame_start or frames[-1] > strip.frame_end):
-        raise ValueError(
-            f"the strip {strip.name}, which is being tweaked, plays frames {strip.frame_start:.5g} to {strip.frame_end:.5g}"
-            f"{', and repeats' if strip.repeat != 1 else ''}: bake within them, or leave Tweak Mode and bake to an NLA Track"
-        )
     if into == "NLA" and data is not None and not data.use_nla and len(data.nla_tracks):
         raise ValueError(f"the NLA of {ob.name} is switched off: switch it on in the NLA editor, or bake to an action")
     action, slot = _assigned(data)
-    names = live.rig.bones
-    channels = [(names[bone], channel) for bone, channel in _channels(live)] + _switches(live)
-    reason = keyframes.refusal(data, action if into != "NLA" else None, slot, channels, copied=into == "NEW")
+    paths = {keyframes.bone_path(bone, channel) for bone, channel in _keyed(live)}
+    reason = keyframes.refusal(ob, action if into != "NLA" else None, slot, paths, frames, "bake", into == "NEW")
     if not reason and action is not None:
-        reason = _repeats_or_switches(action, slot, channels, frames if into != "NLA" and strip is None else [])
+        reason = _modes_animated(action, slot, {bone for bone, _ in _keyed(live)})
+    muted = [group.name for group in actions.groups(action, slot) if group.mute] if action is not None else []
+    if not reason and into == "NLA" and muted and not actions.GROUPS_MUTE:
+        reason = (
+            f"the channel group {muted[0]} of {action.name} is muted, which this Blender ignores in an assigned action and heeds"
+            " in an NLA strip: unmute it in the Graph Editor"
+        )
     if reason:
         raise ValueError(reason)
 
 
-def _repeats_or_switches(action: Any, slot: Any, channels: list[tuple[str, str]], frames: list[int]) -> str:
-    """Why keys on ``frames`` would change a cycle of an action, or bones whose rotation mode it animates cannot be baked; or empty."""
-    paths = {keyframes.bone_path(bone, channel) for bone, channel in channels}
-    modes = {keyframes.bone_path(bone, "rotation_mode"): bone for bone, _ in channels}
+def _modes_animated(action: Any, slot: Any, bones: set[str]) -> str:
+    """Which bone cannot be baked, because an action animates its rotation mode; or empty."""
+    modes = {keyframes.bone_path(bone, "rotation_mode"): bone for bone in bones}
     for curve in actions.curves(action, slot):
         if curve.data_path in modes and not curve.mute:
             return f"{action.name} animates the rotation mode of {modes[curve.data_path]}: mute or delete that channel first"
-        cyclic = any(modifier.type == "CYCLES" and not modifier.mute for modifier in curve.modifiers)
-        if frames and cyclic and curve.data_path in paths and len(curve.keyframe_points):
-            first, last = np.array(curve.range()).tolist()
-            if frames[0] < first - keyframes.SAME_FRAME or frames[-1] > last + keyframes.SAME_FRAME:
-                return (
-                    f"{curve.data_path} of {action.name} repeats frames {first:.5g} to {last:.5g} (modifier Cycles), and keys"
-                    " outside them would change every repetition: bake within them, or to an NLA Track"
-                )
     return ""
 
 
@@ -248,16 +356,19 @@ def _assigned(data: Any) -> tuple[Any, Any]:
 
 
 def _write(
-    scene: Any, ob: Any, live: LiveCharacter, take: _Take, into: str, total: int
+    scene: Any, ob: Any, live: LiveCharacter, take: _Take, into: str, total: int, watch: changes.Watch
 ) -> Generator[Progress, None, None]:
-    """Write the keys, play them, and take them back if they do not show what was solved."""
+    """Write the keys, play them, and take them back if they do not show what was solved or change what is outside."""
     _check(ob, live, into, take.frames)
     frame, held = (scene.frame_current, scene.frame_subframe), runtime.snapshot(ob)
+    names = live.rig.bones
     kept = False
     back: list[Callable[[], object]] = []
     with paused(), _undeformed(scene, ob):
         try:
+            unchanged = _unchanged(ob, live, into, take)
             _write_keys(ob, live, take, into, back)
+            watch.renew()
             worst, where = 0.0, 0
             for i, number in enumerate(take.frames):
                 scene.frame_set(number)
@@ -268,20 +379,51 @@ def _write(
                 raise ValueError(
                     f"nothing was baked: on frame {where} the keys would show a pose {worst * PLAYED[0] * 1000:.0f} mm from the"
                     " solved one, because something else changes what they show (the time or repeats of an NLA strip, other"
-                    " tracks, drivers). Bake to an NLA Track"
+                    " tracks, drivers, handlers of other add-ons). Bake to an NLA Track"
                 )
+            for number, channels in unchanged.items():
+                scene.frame_set(number)
+                bone = _changed(live, runtime.snapshot(ob), take.outside[number], channels)
+                if bone:
+                    raise ValueError(
+                        f"nothing was baked: the keys would also change {bone} on frame {number}, outside the range, where they"
+                        f" hold their value over what NLA tracks play. {_ELSEWHERE[into == 'NLA']}"
+                    )
             kept = True
         finally:
             if not kept:
-                for step in reversed(back):
-                    with suppress(ReferenceError, AttributeError, KeyError):  # deleted meanwhile: needs no undoing
-                        step()
-            scene.frame_set(frame[0], subframe=frame[1])
+                _undo(list(reversed(back)))
+            _undo([lambda: scene.frame_set(frame[0], subframe=frame[1])])
             if not kept:
-                runtime.restore(ob, held)
-                bpy.context.view_layer.update()
+                _undo([lambda: pose_writing.restore_named(ob, names, held), lambda: bpy.context.view_layer.update()])
         if not isinstance(live.rig, ControlRig):
             solving.take_keyed(live, ob)
+
+
+_ELSEWHERE = ("Bake to an NLA Track", "Bake to the Current Action")
+
+
+def _undo(steps: list[Callable[[], object]]) -> None:
+    """Take steps; those about something that was deleted meanwhile are not needed."""
+    for step in steps:
+        with suppress(ReferenceError, AttributeError, LookupError, TypeError):
+            step()
+
+
+def _changed(
+    live: LiveCharacter, now: dict[str, np.ndarray], was: dict[str, np.ndarray], channels: list[tuple[str, str]]
+) -> str:
+    """The first bone whose ``channels`` differ between two snapshots; empty if none does."""
+    row = {name: i for i, name in enumerate(live.rig.bones)}
+    places = [row[bone] for bone, channel in channels if channel == "location"]
+    turned = [row[bone] for bone, channel in channels if channel.startswith("rotation")]
+    shifts = np.abs(now["location"] - was["location"]).reshape(-1, 3)[places].max(axis=1) * live.rig.unit / PLAYED[0]
+    turns = [rotations.matrix_from_quaternion(rig_checks.own_quaternions(live.rig, c, turned)) for c in (now, was)]
+    angles = np.abs(turns[0] - turns[1]).max(axis=(1, 2), initial=0) / PLAYED[1]
+    for bone, off in zip([*places, *turned], [*shifts.tolist(), *angles.tolist()], strict=True):
+        if not off <= 1:
+            return live.rig.bones[bone]
+    return ""
 
 
 def _difference(live: LiveCharacter, played: np.ndarray, solved: np.ndarray) -> float:
@@ -289,7 +431,8 @@ def _difference(live: LiveCharacter, played: np.ndarray, solved: np.ndarray) -> 
     heads = float(np.linalg.norm(played[:, :3, 3] - solved[:, :3, 3], axis=1).max()) * live.rig.unit
     size = 1e-6 * float(np.abs(solved[:, :3, 3]).max()) * live.rig.unit
     axes = [runtime.orthonormal(pose[:, :3, :3].astype(np.float64)) for pose in (played, solved)]
-    return max((heads - size) / PLAYED[0], float(np.abs(axes[0] - axes[1]).max()) / PLAYED[1])
+    off = max((heads - size) / PLAYED[0], float(np.abs(axes[0] - axes[1]).max()) / PLAYED[1])
+    return off if np.isfinite([heads, off]).all() else np.inf
 
 
 def _write_keys(ob: Any, live: LiveCharacter, take: _Take, into: str, back: list[Callable[[], object]]) -> None:
@@ -303,7 +446,7 @@ def _write_keys(ob: Any, live: LiveCharacter, take: _Take, into: str, back: list
     if is_new:
         back.append(lambda: bpy.data.actions.remove(action))
         if into != "NLA":
-            back.append(lambda: actions.assign(ob.animation_data, old, old_slot))
+            back.append(lambda: _assign_back(ob, action, old, old_slot))
             actions.assign(data, action, slot)
             if old is None and data.use_nla and len(data.nla_tracks):  # outside its keys the tracks play on
                 held = data.action_extrapolation
@@ -316,12 +459,46 @@ def _write_keys(ob: Any, live: LiveCharacter, take: _Take, into: str, back: list
     channels = _values(live, take)
     if not is_new:
         back.append(keyframes.Saved(action, slot, list(channels)).restore)
+    edges = (False, False)
     times = np.array(take.frames, np.float32)
     if into != "NLA" and keyframes.is_layered(data):
-        times, channels = keyframes.layer_values(ob, take.frames, channels)
-    keyframes.write_bones(action, slot, times, channels)
+        edges = take.frames[0] - 1 in take.outside, take.frames[-1] + 1 in take.outside
+        frames, shown = _with_edges(live, take, channels, edges)
+        times, channels = keyframes.layer_values(ob, frames, shown)
+    elif into != "NLA" and old is None and len(times) == 1 and times[0] + 1 in take.outside:
+        edges = False, True  # an action that ends with its only key would also play on the next frame
+        frames, channels = _with_edges(live, take, channels, edges)
+        times = np.array(frames, np.float32)
+    keyframes.write_bones(action, slot, times, channels, edges)
     if into == "NLA":
-        _push_to_nla(ob, old, old_slot, action, slot, back)
+        _push_to_nla(ob, live, take, old, old_slot, action, slot, back)
+
+
+def _assign_back(ob: Any, made: Any, old: Any, slot: Any) -> None:
+    """Assign ``old`` again, unless the user assigned another action than the one that was ``made`` here."""
+    if ob.animation_data.action in (made, None):
+        actions.assign(ob.animation_data, old, slot)
+
+
+def _with_edges(
+    live: LiveCharacter, take: _Take, channels: dict[tuple[str, str], np.ndarray], edges: tuple[bool, bool]
+) -> tuple[list[int], dict[tuple[str, str], np.ndarray]]:
+    """Frames and values with those of the ``edges`` added, the frames beside the range, where everything stays as it was."""
+    beside = [frame for frame, edge in ((take.frames[0] - 1, edges[0]), (take.frames[-1] + 1, edges[1])) if edge]
+    out = {}
+    for (bone, channel), values in channels.items():
+        there = [_channel_of(live, take.outside[frame], bone, channel) for frame in beside]
+        rows = [*there[: int(edges[0])], *values, *there[int(edges[0]) :]]
+        out[bone, channel] = np.array(rows)
+    first, last = beside[: int(edges[0])], beside[int(edges[0]) :]
+    return [*first, *take.frames, *last], out
+
+
+def _channel_of(live: LiveCharacter, channels: dict[str, np.ndarray], bone: str, channel: str) -> np.ndarray:
+    """(n) the value of a channel of a bone in a snapshot; of a switch, what it was before Live IK."""
+    if channel not in runtime.CHANNELS:
+        return np.array([pose_writing.switches(bpy.data.collections[live.collection]).get(bone, 1.0)])
+    return channels[channel].reshape(len(live.rig.bones), -1)[live.rig.bones.index(bone)]
 
 
 def _values(live: LiveCharacter, take: _Take) -> dict[tuple[str, str], np.ndarray]:
@@ -356,24 +533,46 @@ def _action_for(ob: Any, data: Any, into: str) -> tuple[Any, Any, bool]:
     return copy, copy.slots[place] if actions.SLOTTED else None, True
 
 
-def _push_to_nla(ob: Any, old: Any, old_slot: Any, action: Any, slot: Any, back: list[Callable[[], object]]) -> None:
+def _push_to_nla(
+    ob: Any,
+    live: LiveCharacter,
+    take: _Take,
+    old: Any,
+    old_slot: Any,
+    action: Any,
+    slot: Any,
+    back: list[Callable[[], object]],
+) -> None:
     """Turn the assigned action ``old`` into an NLA strip, if there is one, and add ``action`` as a strip above it.
 
     The strip of ``old`` is blended as the action was. That of ``action`` lasts as long as its keys, if anything else is
-    animated: outside the baked range everything stays as it was.
+    animated: outside the baked range everything stays as it was. Bones that nothing else animates would keep what the strip
+    showed last; another strip, below it, holds the pose that they had.
     """
     data = ob.animation_data
     alone = old is None and not len(data.nla_tracks)
     if old is not None:
         how = data.action_blend_type, data.action_extrapolation, data.action_influence
         used = data.use_nla
-        back.append(lambda: actions.assign(ob.animation_data, old, old_slot))
+        back.append(lambda: _assign_back(ob, None, old, old_slot))
         back.append(lambda: setattr(ob.animation_data, "use_nla", used))
         actions.assign(data, None, None)
         strip = _add_strip(ob, old, old_slot, back)
         strip.blend_type, strip.extrapolation = how[:2]
         if how[2] < 1:
             strip.use_animated_influence, strip.influence = True, how[2]
+            for curve in strip.fcurves:  # made by the line above, with a key of 0 that overrides it
+                for key in curve.keyframe_points if curve.data_path == "influence" else ():
+                    key.co[1] = key.handle_left[1] = key.handle_right[1] = how[2]
+    animated = {curve.data_path for curve in actions.playing(data) if actions.plays(curve)}
+    still = [key for key in _keyed(live) if keyframes.bone_path(*key) not in animated]
+    if still and not alone:
+        rest, rest_slot = actions.new(f"{action.name} Rest", ob.name)
+        back.append(lambda: bpy.data.actions.remove(rest))
+        values = {key: _channel_of(live, take.rest, *key)[None] for key in still}
+        keyframes.write_bones(rest, rest_slot, np.array(take.frames[:1], np.float32), values)
+        strip = _add_strip(ob, rest, rest_slot, back)
+        strip.blend_type, strip.extrapolation = "REPLACE", "HOLD"
     strip = _add_strip(ob, action, slot, back)
     strip.blend_type, strip.extrapolation = "REPLACE", "HOLD" if alone else "NOTHING"
     data.use_nla = True
@@ -388,11 +587,12 @@ def _add_strip(ob: Any, action: Any, slot: Any, back: list[Callable[[], object]]
     start, end = action.curve_frame_range
     if any(c.extrapolation == "LINEAR" or len(c.modifiers) for c in actions.curves(action, slot)):
         start, end = min(start, -ENDLESS), max(end, ENDLESS)
+    end = max(end, start + ONE_FRAME)
     strip = track.strips.new(action.name, int(np.floor(start)), action)
     if actions.SLOTTED and slot is not None:
         strip.action_slot = slot
     if tuple(action.frame_range) != (start, end):
         strip.action_frame_start, strip.action_frame_end = start, end
-    if (strip.frame_start, strip.frame_end) != (start, max(end, start + 1)):
+    if (strip.frame_start, strip.frame_end) != (start, end):
         strip.frame_end_raw, strip.frame_start_raw = end, start
     return strip

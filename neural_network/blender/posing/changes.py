@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import bpy
 import numpy as np
 
-from ..host import control_rigs, proportions, rig_checks, runtime
+from ..host import actions, control_rigs, proportions, rig_checks, runtime
 from ..host.control_rigs import ControlRig
 from . import live_ik, scene_targets, solving
 from .signature import signature
@@ -25,7 +26,9 @@ from .state import (
     characters,
     is_in,
     replaced,
+    settings_of,
     store_channels,
+    target_objects,
     unsolvable,
     use,
 )
@@ -41,7 +44,7 @@ def take_in(live: LiveCharacter, collection: Any, ob: Any, scene: Any) -> bool:
     live.suspended = waits(live, collection, ob, scene)
     if live.suspended:
         if ob is not None and ob.pose is not None and ob.mode != "EDIT" and names_fit(live, ob):
-            _color_by_what_is_shown(live, ob)
+            solving.color_by_what_is_shown(live, ob, scene_targets.read_transforms(live, ob)[0])
         return False
     if not _read_again(live, collection, ob):
         return False
@@ -144,11 +147,94 @@ def _take_lengths(live: LiveCharacter, collection: Any, ob: Any) -> bool:
     return True
 
 
-def _color_by_what_is_shown(live: LiveCharacter, ob: Any) -> None:
-    """While Live IK waits, targets are green only where the bones are at them."""
-    count = len(live.rig.skeleton.effectors)
-    if len(live.targets) <= count:
-        return
-    transforms, _ = scene_targets.read_transforms(live, ob)
-    live.errors = np.linalg.norm(solving.shown_heads(live, ob) - transforms[: count + 1, :3], axis=1)
-    scene_targets.update_colors(live)
+class Watch:
+    """What a bake depends on, as it was when the bake began."""
+
+    def __init__(self, scene: Any, live: LiveCharacter, collection: Any) -> None:
+        """Look at it."""
+        ob = settings_of(collection).armature
+        self._scene, self._live, self._collection, self._ob, self._name = scene, live, collection, ob, ob.name
+        self._bones: tuple[str, ...] = tuple(pb.name for pb in ob.pose.bones)
+        self.renew()
+
+    def renew(self) -> None:
+        """Take what is there now as the beginning."""
+        self._before = self._look() | self._animation()
+
+    def changed(self, animation: bool = True) -> str:
+        """What was changed or deleted since, in words; empty if nothing was. ``animation``: look at its action and NLA too."""
+        things = (
+            ("the scene", self._scene),
+            (self._name, self._ob),
+            ("the collection of the targets", self._collection),
+        )
+        for name, thing in things:
+            try:
+                _ = thing.name
+            except ReferenceError:
+                return f"{name} was deleted"
+        if self._ob.pose is None or self._ob.mode == "EDIT":
+            return f"{self._name} was put into Edit Mode"
+        names = {pb.name for pb in self._ob.pose.bones}
+        gone = [name for name in self._bones if name not in names]
+        if gone:
+            return f"the bone {gone[0]} was deleted or renamed"
+        now = self._look() | (self._animation() if animation else {})
+        return next((what for what, value in self._before.items() if what in now and now[what] != value), "")
+
+    def _look(self) -> dict[str, Any]:
+        """What happened, in words, if the value is another one than before -> the value."""
+        ob, name, settings = self._ob, self._name, settings_of(self._collection)
+        found, layer = signature(ob), bpy.context.view_layer
+        out: dict[str, Any] = {
+            f"{name} was removed from the scene": is_in(ob, self._scene.objects),
+            f"{name} was hidden or excluded from the view layer": is_in(ob, layer.objects) and ob.visible_get(),
+            f"{name} was put into Rest Position": ob.data.pose_position,
+            "bones were added": found.names,
+            f"the rest pose of {name} was changed": (found.shape, found.parents),
+        }
+        for bone, mode in zip(found.names, found.modes, strict=True):
+            out[f"the rotation mode of {bone} was changed"] = mode
+        out["constraints or drivers of bones were changed"] = found.others
+        for prop in settings.bl_rna.properties:
+            if prop.identifier not in _LOOSE:
+                out[f"{prop.name} (Live IK) was changed"] = getattr(settings, prop.identifier)
+        out["targets were changed or deleted"] = [
+            (key, *_settings(target))
+            for key, target in target_objects(self._collection).items()
+            if target.animation_data is None
+        ]
+        out["Live IK was ended or started again"] = self._live.collection in characters
+        return out
+
+    def _animation(self) -> dict[str, Any]:
+        """The same for what animates the character."""
+        data = self._ob.animation_data
+        assigned, tracks = _assigned(data), _nla(data)
+        return {
+            f"another action was assigned to {self._name}": assigned,
+            f"the NLA of {self._name} was changed": tracks,
+        }
+
+
+def _settings(target: Any) -> tuple[Any, ...]:
+    own = target.neural_ik_target
+    return own.use, own.weight, own.turn_weight, own.pin
+
+
+def _assigned(data: Any) -> tuple[int, int]:
+    """The assigned action and its slot, as numbers that are theirs alone."""
+    if data is None or data.action is None:
+        return 0, 0
+    return data.action.session_uid, actions.handle_of(data.action_slot if actions.SLOTTED else None)
+
+
+def _nla(data: Any) -> Any:
+    """What the tracks play and how."""
+    if data is None:
+        return None
+    tracks = [(track.name, track.mute, track.is_solo, len(track.strips)) for track in data.nla_tracks]
+    return data.use_nla, data.use_tweak_mode, tracks
+
+
+_LOOSE = ("rna_type", "name", "armature", "bake_into", "bake_step", "hold_feet", "mode_before", "touch")

@@ -39,16 +39,10 @@ def key(context: bpy.types.Context, ob: bpy.types.Object, rig: Rig, mask: np.nda
     active = context.scene.keying_sets.active
     options = _options(context)
     if active is not None and active.is_path_absolute:
-        return _key_paths(active, options)
+        return _key_paths(context, active, options)
     done = 0
     channels = _channels(ob, rig, active.bl_idname if active is not None else "", mask)
-    data: Any = ob.animation_data
-    if data is not None:
-        slot = data.action_slot if actions.SLOTTED and data.action is not None else None
-        named = [(ob.pose.bones[bone].name, channel) for bone, channel in channels]
-        reason = keyframes.refusal(data, data.action, slot, named)
-        if reason:
-            raise ValueError(reason)
+    _require_seen(context, ob, {keyframes.bone_path(ob.pose.bones[bone].name, channel) for bone, channel in channels})
     for bone, channel in channels:
         pb = ob.pose.bones[bone]
         done += bool(pb.keyframe_insert(channel, group=pb.name, options=options))
@@ -72,8 +66,27 @@ def selection_mask(live: LiveCharacter) -> np.ndarray | None:
     return pose_writing.selected(settings.armature, live.rig) if settings.selected_only else None
 
 
-def _key_paths(keying_set: Any, options: set[Any]) -> int:
+def _require_seen(context: bpy.types.Context, holder: Any, paths: set[str]) -> None:
+    """Raise ValueError if keys of ``holder`` on the current frame would not play, not be saved or change more than that frame."""
+    data: Any = holder.animation_data
+    if data is None:
+        return
+    slot = data.action_slot if actions.SLOTTED and data.action is not None else None
+    frames = [context.scene.frame_current_final]
+    cycles = bool(getattr(context.scene.tool_settings, "use_keyframe_cycle_aware", False))
+    reason = keyframes.refusal(holder, data.action, slot, paths, frames, "key", into_cycles=cycles)
+    if reason:
+        raise ValueError(reason)
+
+
+def _key_paths(context: bpy.types.Context, keying_set: Any, options: set[Any]) -> int:
     done = 0
+    paths: dict[Any, set[str]] = {}
+    for path in keying_set.paths:
+        if path.id is not None:
+            paths.setdefault(path.id, set()).add(path.data_path)
+    for holder, keyed in paths.items():
+        _require_seen(context, holder, keyed)
     for path in keying_set.paths:
         if path.id is not None:
             index = -1 if path.use_entire_array else path.array_index

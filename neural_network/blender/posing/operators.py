@@ -101,6 +101,8 @@ class NEURAL_IK_OT_live_apply(_NeedsLive, bpy.types.Operator):
         keyed, failed = "", False
         if context.scene.tool_settings.use_keyframe_insert_auto and live is not None and not live.suspended:
             try:
+                if live.problem:
+                    raise ValueError(live.problem)
                 keyed = f"; {keying.key(context, ob, live.rig, keying.selection_mask(live))} channels keyed"
             except (ValueError, RuntimeError, TypeError) as error:
                 keyed, failed = f", but not keyed: {error}", True
@@ -145,6 +147,8 @@ class NEURAL_IK_OT_live_key(_NeedsLive, bpy.types.Operator):
         """Key the pose; Cancel then restores the keyed pose."""
         try:
             collection, ob, live = self.character(context)
+            if live.problem:
+                raise ValueError(f"the pose is not solved, so that nothing was keyed: {live.problem}")
             done = keying.key(context, ob, live.rig, keying.selection_mask(live))
         except ValueError as error:
             self.report({"ERROR"}, str(error))

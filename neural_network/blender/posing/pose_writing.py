@@ -101,8 +101,12 @@ def restore(ob: bpy.types.Object, collection: bpy.types.Collection) -> None:
     """Restore every bone to its pose before Live IK, except bones that were renamed or deleted meanwhile."""
     channels = stored_channels(collection, BEFORE)
     control_rigs.switch_back(ob, switches(collection))
-    names = str(collection.get(BONES, "")).split("\n")
-    if names == [pb.name for pb in ob.pose.bones]:
+    restore_named(ob, tuple(str(collection.get(BONES, "")).split("\n")), channels)
+
+
+def restore_named(ob: bpy.types.Object, names: tuple[str, ...], channels: dict[str, np.ndarray]) -> None:
+    """Write channels of bones that had these ``names`` to those that still have them."""
+    if names == tuple(pb.name for pb in ob.pose.bones):
         runtime.restore(ob, channels)
         return
     for row, name in enumerate(names):

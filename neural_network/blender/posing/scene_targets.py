@@ -358,7 +358,7 @@ def update_colors(live: LiveCharacter) -> None:
     for target, error in zip(live.targets, live.errors.tolist(), strict=False):
         if not target.name:
             continue
-        color = GREY if not target.use else GREEN if error < REACHED else YELLOW if error < NEAR else RED
+        color = GREY if not target.use else GREEN if error < REACHED else YELLOW if error < NEAR else RED  # NaN is red
         if live.colors.get(target.name) != color:
             ob = local(bpy.data.objects, target.name)
             if ob is not None:

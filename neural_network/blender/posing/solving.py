@@ -36,6 +36,7 @@ from .state import (
     store_channels,
 )
 
+FARTHEST = 1e9  # [m]: beyond this no target is
 UNMOVED = (
     1e-6  # [leg lengths], and 1 - |cos| of half the angle: float32 rounding of a transform to world space and back
 )
@@ -81,6 +82,7 @@ def update(
         _solve(live, ob, settings, transforms, scene, depsgraph, unit)
     except ValueError as error:
         live.problem, live.solved_for = str(error), transforms
+        color_by_what_is_shown(live, ob, transforms)
         return False
     live.solved_for, live.placed = transforms, world
     scene_targets.move_free(live, ob)
@@ -91,6 +93,17 @@ def update(
     return True
 
 
+def color_by_what_is_shown(live: LiveCharacter, ob: Any, transforms: np.ndarray) -> None:
+    """Color the targets, which are at ``transforms`` (T, 7), by where the bones are shown: what was solved is something else."""
+    count = len(live.rig.skeleton.effectors)
+    if len(live.targets) <= count:
+        return
+    with np.errstate(all="ignore"):
+        errors = np.linalg.norm(shown_heads(live, ob) - transforms[: count + 1, :3], axis=1)
+    live.errors = np.where(np.isfinite(errors), errors, np.inf)
+    scene_targets.update_colors(live)
+
+
 def in_scene(collection: Any, scene: bpy.types.Scene) -> bool:
     """Whether the targets are in a scene. A character of several scenes is solved in the scene of its targets."""
     return is_in(collection, scene.collection.children) or collection in scene.collection.children_recursive
@@ -99,7 +112,17 @@ def in_scene(collection: Any, scene: bpy.types.Scene) -> bool:
 def _solve(
     live: LiveCharacter, ob: Any, settings: Any, transforms: np.ndarray, scene: Any, depsgraph: Any, unit: float
 ) -> None:
-    """Solve for targets (T, 7) and write the pose; ``unit`` is the metres in a Blender unit."""
+    """Solve for targets (T, 7) and write the pose; ``unit`` is the metres in a Blender unit.
+
+    Raises ValueError for targets or a pose that are not finite numbers.
+    """
+    if not np.isfinite(ob.matrix_world).all():
+        raise ValueError(f"the location, rotation or scale of {ob.name} is not a finite number")
+    for target, row in zip(live.targets, transforms, strict=False):
+        if target.use and target.name and not (np.abs(row) < FARTHEST).all():
+            raise ValueError(
+                f"{target.name} is not at a place that can be reached: its position or rotation is {_bad(row)}"
+            )
     wanted = _wanted(live, ob, settings, transforms, scene, depsgraph)
     live.wanted = wanted[:, :3]
     live.goals = _goals(live, ob, settings, wanted, unit)
@@ -107,6 +130,10 @@ def _solve(
     fit = Fit()
     while True:
         quaternions, root = _pose(live, settings, wanted, transforms)
+        if not (np.isfinite(quaternions).all() and np.isfinite(root).all()):
+            raise ValueError(
+                "the solved pose has numbers that are not finite: move the targets nearer to the character"
+            )
         if _unmoved(live, ob, wanted, settings, unit):
             # The solution is the base pose but for rounding, which would show after undo or moving a target back.
             pose_writing.write_base(ob, live)
@@ -123,6 +150,12 @@ def _solve(
         live.overridden = ""
     elif live.off is not None:  # whatever moves the bones will do so again
         live.errors = np.maximum(live.errors, live.off)
+
+
+def _bad(row: np.ndarray) -> str:
+    """What is wrong with a transform (7), in a word."""
+    worst = float(row[int(np.argmin(np.abs(row) < FARTHEST))])
+    return "not a number" if np.isnan(worst) else f"{worst:.3g}"
 
 
 def _pose(
@@ -165,7 +198,8 @@ def compare_with_shown(live: LiveCharacter, ob: Any) -> None:
     live.off = np.linalg.norm(shown - live.written, axis=1)
     was = live.overridden
     live.overridden = ""
-    if live.off.max() > 2e-6 * float(np.abs(shown).max()) + REACHED:
+    live.off = np.where(np.isfinite(live.off), live.off, np.inf)
+    if not live.off.max() <= 2e-6 * float(np.abs(live.written).max()) + REACHED:
         worst = int(live.off.argmax())
         name = live.rig.bones[bones_of(live)[worst]]
         millimetres = live.off[worst] * 1000
@@ -173,7 +207,8 @@ def compare_with_shown(live: LiveCharacter, ob: Any) -> None:
     if live.solves != live.compared:
         live.times_off, live.compared = live.times_off + 1 if live.overridden else 0, live.solves
     if live.overridden or was:
-        live.errors = np.linalg.norm((shown if live.overridden else live.written) - live.wanted, axis=1)
+        errors = np.linalg.norm((shown if live.overridden else live.written) - live.wanted, axis=1)
+        live.errors = np.where(np.isfinite(errors), errors, np.inf)
         scene_targets.update_colors(live)
 
 
@@ -298,7 +333,9 @@ def follow_animation(live: LiveCharacter, collection: Any, ob: bpy.types.Object)
     after = _moved_along(live, old, live.solved_for)
     to_world = scene_targets.rig_to_world(live, ob)
     for row in np.flatnonzero(np.abs(after - live.solved_for).max(axis=1) > 1e-9).tolist():
-        scene_targets.place(local(bpy.data.objects, live.targets[row].name), after[row], to_world)
+        target = local(bpy.data.objects, live.targets[row].name)
+        if target is not None:  # else it was deleted, which reading the targets notices
+            scene_targets.place(target, after[row], to_world)
     return after
 
 
