@@ -6,7 +6,8 @@ All frames are armature axes: metres, Z up, the floor at z = 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,6 +30,7 @@ FLOOR_NEAR, FLOOR_FAR = (
     0.15,
     2.5,
 )  # legs' lengths: feet between them above a file's height 0 are off the floor, and still near it
+FLOOR_SAME = 0.05  # legs' lengths: floors of one capture differ by no more
 MAX_SLIDE = 0.08  # [m at a leg of 0.945 m] a foot that slides further during a contact keeps the rest of its slide
 
 
@@ -112,12 +114,57 @@ def floor_drop(body: RigBody, motion: RigMotion) -> float:
         return 0.0
     leg = leg_length(body)
     ankles = [body.bones[side + "Foot"] for side in ("Left", "Right")]
-    above_sole = float(np.clip(body.heads[ankles, 2].min() - rest_floor(body), 0.0, 0.3 * leg))
-    feet = ground_height(motion.heads[:, ankles, 2]) - above_sole
+    feet = ground_height(motion.heads[:, ankles, 2]) - _ankle_height(body)
     lowest = ground_height(motion.heads[:, list(body.bones.values()), 2])
     if lowest >= -FLOOR_NEAR * leg and FLOOR_NEAR * leg < feet < FLOOR_FAR * leg:
         return feet
     return max(0.0, feet - lowest) if lowest < feet - FLOOR_NEAR * leg else 0.0
+
+
+@dataclass(frozen=True)
+class FileFloor:
+    """Where the floor of one clip was taken to be, for comparison with other clips of the same capture; heights as in the file."""
+
+    height: float
+    """[m]"""
+    stands: bool
+    """Whether somebody stands on it; else it is a guess."""
+    lowest: float
+    """[m] the lowest joint."""
+    leg: float
+    """[m] length of the legs."""
+
+
+def file_floor(body: RigBody, motion: RigMotion) -> FileFloor | None:
+    """The floor that :func:`place` takes for a motion; None without feet or frames."""
+    if not len(motion.heads) or not {"LeftFoot", "RightFoot"} <= body.bones.keys():
+        return None
+    ankles = [body.bones[side + "Foot"] for side in ("Left", "Right")]
+    feet = ground_height(motion.heads[:, ankles, 2]) - _ankle_height(body)
+    lowest = ground_height(motion.heads[:, list(body.bones.values()), 2])
+    stands = _stands_somewhere(body, motion)
+    return FileFloor(feet - floor_drop(body, motion), stands, lowest, leg_length(body))
+
+
+def lift_onto(floor: FileFloor, others: Sequence[FileFloor]) -> float:
+    """How far [m] to lift a motion in which nobody stands, so that its floor is the one on which the ``others`` stand.
+
+    0 where somebody stands in it, where the others disagree, where the floors are the same, and where it would be inside
+    the body: then it is another floor.
+    """
+    known = [other.height for other in others if other.stands]
+    if floor.stands or not known or max(known) - min(known) > FLOOR_NEAR * floor.leg:
+        return 0.0
+    shared = float(np.median(known))
+    lift = floor.height - shared
+    inside = shared > floor.lowest + FLOOR_NEAR * floor.leg
+    return 0.0 if inside or not FLOOR_SAME * floor.leg < abs(lift) < FLOOR_FAR * floor.leg else lift
+
+
+def _ankle_height(body: RigBody) -> float:
+    """Height [m] of the lower ankle above the sole, at rest."""
+    ankles = [body.bones[side + "Foot"] for side in ("Left", "Right")]
+    return float(np.clip(body.heads[ankles, 2].min() - rest_floor(body), 0.0, 0.3 * leg_length(body)))
 
 
 def _stands_somewhere(body: RigBody, motion: RigMotion) -> bool:

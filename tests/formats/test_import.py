@@ -26,6 +26,7 @@ from neural_network.ik import arguments, batches, losses, trainer
 from neural_network.motion import pose_set
 from neural_network.motion.clip import body_height, figures, global_pose
 from neural_network.rigs import rig_body
+from tests.formats import figures as motion_figures
 from tests.fuzz import files as fuzz_files
 
 ODD = Path(__file__).resolve().parents[1] / "odd"
@@ -601,3 +602,47 @@ def test_a_file_name_with_escape_codes_is_printed_escaped(tmp_path: Path, capsys
     assert "\x1b" not in printed.out + printed.err
     assert "\u202e" not in printed.out + printed.err
     assert "a\\x1b[2J\\nb\\u202e.bvh" in printed.out
+
+
+# ---------------------------------------------------------------- one floor for one capture
+
+STANDING = {"Spine1": (0, 5, 0)}
+SITTING = {"L_Hip": (0, -90, 0), "R_Hip": (0, -90, 0), "L_Knee": (0, 60, 0), "R_Knee": (0, 60, 0)}
+
+
+def take(folder: Path, name: str, hips: float, pose: dict[str, tuple[float, float, float]] | None) -> None:
+    """A take of the same figure with its hips at a height of the file."""
+    rows = motion_figures.bvh(pose=pose).split("\n")
+    at = rows.index("Frame Time: 0.0333333") + 1
+    rows[at:-1] = [f"0 {hips} {row.split(' ', 2)[2]}" for row in rows[at:-1]]
+    (folder / name).write_text("\n".join(rows))
+
+
+def hips_of(
+    tmp_path: Path, *takes: tuple[str, float, dict[str, tuple[float, float, float]] | None]
+) -> dict[str, float]:
+    """Mean heights of the hips on the reference rig by clip, of takes that are imported together."""
+    folder = tmp_path / str(len(list(tmp_path.iterdir())))
+    folder.mkdir()
+    for one in takes:
+        take(folder, *one)
+    _, written = imported(importing.find_files([folder]), folder / "a.npz", ImportOptions(rig="reference"))
+    poses = pose_set.load(written[0].path)
+    return {name: float(poses.root_pos[poses.clip == n, 2].mean()) for n, name in enumerate(poses.clip_names)}
+
+
+def test_somebody_who_sits_in_a_capture_gets_the_floor_on_which_the_others_stand(tmp_path: Path) -> None:
+    low = -2.0  # the file's height 0 is far above the floor, so a clip alone shows nothing
+    stands, sits = ("stand.bvh", low + 0.94, STANDING), ("sit.bvh", low + 1.0, SITTING)
+    alone, together = hips_of(tmp_path, sits), hips_of(tmp_path, sits, stands)
+    assert together["sit"] - alone["sit"] > 0.3
+    assert together["sit"] - together["stand"] == pytest.approx(0.06 * 0.945 / 0.8, abs=0.05)
+    assert together["stand"] == pytest.approx(hips_of(tmp_path, stands)["stand"], abs=1e-6)
+
+
+def test_floors_that_disagree_and_floors_inside_the_body_are_not_shared(tmp_path: Path) -> None:
+    sits = ("sit.bvh", -1.0, SITTING)
+    alone = hips_of(tmp_path, sits)["sit"]
+    for others in ([-1.06, -1.56], [0.94]):
+        stands = [(f"stand{n}.bvh", hips, STANDING) for n, hips in enumerate(others)]
+        assert hips_of(tmp_path, sits, *stands)["sit"] == pytest.approx(alone, abs=1e-6)

@@ -59,6 +59,8 @@ class WrittenFile:
     """Name of the first clip with this skeleton."""
     outvoted: int = 0
     """Clips that use the up axis of most files with this skeleton instead of the one detected in their own file."""
+    lifted: tuple[str, ...] = ()
+    """Clips in which nobody stands, whose floor is that of the other files of the same body."""
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from ...core.contacts import GROUND
 from ...core.reference_rig import reference
 from ...core.skeleton import Skeleton, mirrored_bones
 from ...motion import cleaning, pose_set
+from ...rigs.foot_placement import FileFloor, lift_onto
 from .grouping import group_by_skeleton
 from .options import ImportOptions
 from .own_rig import OwnPoses, own_skeleton
@@ -27,13 +30,27 @@ def write_all(
     """
     known: dict[str, OwnPoses] = {}
     clips = [clip for part, source, count in parts for clip in stored_clips(part, source, count, known)]
-    groups = [clips] if options.rig == "reference" else group_by_skeleton(clips)
+    groups = [_on_shared_floors(clips)] if options.rig == "reference" else group_by_skeleton(clips)
     paths = outputs(output, [group[0].name for group in groups])
     for path, group in zip(paths, groups, strict=True):
         own = group[0].own
         rig = reference() if own is None else own_skeleton(own, group[0].up_axis, group[0].unit)
         frames, count = _write(path, folder, group, rig, options)
-        yield WrittenFile(str(path), rig.count, count, frames, group[0].name, sum(clip.outvoted for clip in group))
+        outvoted, lifted = sum(clip.outvoted for clip in group), tuple(clip.name for clip in group if clip.lift)
+        yield WrittenFile(str(path), rig.count, count, frames, group[0].name, outvoted, lifted)
+
+
+def _on_shared_floors(clips: Sequence[StoredClip]) -> list[StoredClip]:
+    """The clips, those in which nobody stands on the floor of the other clips of the same body, where these agree on one."""
+    bodies: dict[str, list[FileFloor]] = {}
+    for clip in clips:
+        if clip.floor is not None:
+            bodies.setdefault(clip.body, []).append(clip.floor)
+    out = []
+    for clip in clips:
+        lift = 0.0 if clip.floor is None else lift_onto(clip.floor, bodies[clip.body])
+        out.append(replace(clip, lift=lift * GROUND.reference_leg / clip.floor.leg) if lift and clip.floor else clip)
+    return out
 
 
 def outputs(output: Path, names: Sequence[str]) -> list[Path]:
