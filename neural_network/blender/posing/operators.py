@@ -11,6 +11,7 @@ import numpy as np
 from bpy.props import BoolProperty, EnumProperty, IntProperty, StringProperty
 
 from ...core import rotations
+from ...core.messages import counted
 from ...core.skeleton import mirrored_bones
 from ..host import actions, jobs, rig, rig_checks, runtime
 from ..host.buttons import Button
@@ -103,7 +104,7 @@ class NEURAL_IK_OT_live_apply(_NeedsLive, bpy.types.Operator):
             try:
                 if live.problem:
                     raise ValueError(live.problem)
-                keyed = f"; {keying.key(context, ob, live.rig, keying.selection_mask(live))} channels keyed"
+                keyed = f"; {counted(keying.key(context, ob, live.rig, keying.selection_mask(live)), 'channel')} keyed"
             except (ValueError, RuntimeError, TypeError) as error:
                 keyed, failed = f", but not keyed: {error}", True
         live_ik.end(context, collection, keep=True)
@@ -160,7 +161,7 @@ class NEURAL_IK_OT_live_key(_NeedsLive, bpy.types.Operator):
             self.report({"WARNING"}, "the active keying set has no channels of these bones")
             return {"CANCELLED"}
         solving.rebase(live, collection, ob, also_before=True)
-        self.report({"INFO"}, f"{done} channels keyed on frame {context.scene.frame_current}")
+        self.report({"INFO"}, f"{counted(done, 'channel')} keyed on frame {context.scene.frame_current}")
         return {"FINISHED"}
 
 
