@@ -376,6 +376,8 @@ def changed_bake_case(world: World, rng: np.random.Generator) -> Case:
         return what, how, [] if change is _delete_action else ["baked in spite of it"]
     # without its scene, its keys or its animation nothing can show the frame again that was shown before
     apart = ("texts", "pose of", "object") if change in _SHOWS_NO_FRAME else ("texts",)
+    if change is _delete_collection:  # nobody moves what were its targets any more
+        apart = ("texts", "object")
     return what, how.split(":")[0], differences(expected, settled(), apart)
 
 
