@@ -109,8 +109,7 @@ class Drag:
         pose = self._pose(self.change)
         self._start = Targets(pose.heads[self._ends], pose.orientations[self._ends])
         self._shown = pose
-        self._moved = np.zeros(len(self._ends), bool)
-        self._turned = np.zeros(len(self._ends), bool)
+        self._moved, self._turned = np.zeros(len(self._ends), bool), np.zeros(len(self._ends), bool)
         self._conditions: Conditions = make_conditions(
             rig, self._shape, self.settings, pose, ground / rig.leg_length, self._limits.excess(pose.turns)
         )
@@ -127,13 +126,17 @@ class Drag:
         orientations: np.ndarray | None = None,
         orientation_weights: np.ndarray | None = None,
         hips: Hips | None = None,
+        turned: np.ndarray | None = None,
+        firm: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The pose for targets ``positions`` (E, 3) [m, armature]; ``weights`` (E): effectors of weight 0 are free, of a lower
         weight than 1 are drawn less the lower it is.
 
-        Held effectors keep the orientation they had, dragged ones are free to turn, until their orientation in ``orientations``
-        (E, 3) [rad, log(R R_rest^T), armature] leaves what it was when the drag began. Of weight 0 in ``orientation_weights`` (E;
-        None: as ``weights``) they are always free. ``hips``: None leaves the Hips free.
+        Held effectors keep the orientation they had, dragged ones are free to turn, except those that are ``turned`` (E, bool):
+        they are to have the one in ``orientations`` (E, 3) [rad, log(R R_rest^T), armature]. Without ``turned`` these are the ones
+        whose orientation there has once left what it was when the drag began. Of weight 0 in ``orientation_weights`` (E; None: as
+        ``weights``) they are always free. ``firm`` (E, bool) are held wherever their target is: like planted feet they never give
+        way, and keep the orientation given or that of the start. ``hips``: None leaves the Hips free.
 
         Returns rot_local (J, 3) [rad], the Hips' head (3) [m, armature] and each effector's distance from its target (E) [m], 0
         where it is free. Raises ValueError for wrong shapes, NaN and infinity.
@@ -154,16 +157,29 @@ class Drag:
         if orientations is not None:
             _check("orientations", np.asarray(orientations), (count, 3))
             wanted = self._oriented(orientations, hips)
-            turned = quick.axis_angle_from_matrix(wanted @ self._start.orientations.transpose(0, 2, 1))
-            self._turned |= (turn_shares > 0) & (np.abs(turned).max(axis=1) > TURNED)
+            off_by = quick.axis_angle_from_matrix(wanted @ self._start.orientations.transpose(0, 2, 1))
+            self._turned |= (turn_shares > 0) & (np.abs(off_by).max(axis=1) > TURNED)
+            if turned is not None:
+                self._turned[:-1] = turned
         elif hips.orientation_weight > 0:
             wanted = self._oriented(np.zeros((count, 3)), hips)
         self._turned[-1] = hips.orientation_weight > 0  # wherever the Hips are put
         travel = float(np.where(shares > 0, off, 0).max(initial=0))
-        aims = Aims(targets, wanted, shares, turn_shares, self._moved, self._turned)
+        held = np.zeros(count, bool) if firm is None else firm
+        aims = Aims(targets, wanted, shares, turn_shares, self._moved, self._turned, np.append(held, False))
         self._conditions.begin(aims, self._start, travel)
         pose = self._improve()
         pose = self._hit_exactly(pose)
+        return self._answer(self._within_limits(pose) if self.settings.strict else pose, targets, shares)
+
+    def again(self, positions: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The pose that :attr:`change` already is, as :meth:`solve` returns it, for targets (E, 3) [m, armature] with weights (E)."""
+        targets = np.vstack([positions, np.zeros(3)]) @ self.skeleton.axes.T / self.skeleton.leg_length
+        pose = self._pose(self.change)
+        return self._answer(self._within_limits(pose) if self.settings.strict else pose, targets, np.append(weights, 0))
+
+    def _answer(self, pose: Pose, targets: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rig = self.skeleton
         self._shown = pose
         missed = np.linalg.norm(pose.heads[self._ends] - targets, axis=1)[:-1] * rig.leg_length
         local = rig.from_core(rotations.axis_angle_from_matrix(pose.turns))
@@ -189,22 +205,28 @@ class Drag:
         share = settings.smooth / (1 + settings.smooth)
         centre, metric = self.change * share, self._metric / (1 + settings.smooth)
         pose, found, cost = self._look(self.change, centre)
-        self.settled = True
+        self.settled, hills = True, 0
         for number in range(settings.steps):
             step = centre + self._likely(pose, found, centre, metric) - self.change
             largest = float(np.abs(step[:-3]).max())
             size = min(1.0, STEP_MOST / max(largest, 1e-9))
+            tried = []
             for _ in range(HALVINGS + 1):
                 change = self.change + size * step
                 new, new_found, new_cost = self._look(change, centre)
                 if new_cost <= cost + 1e-6 * abs(cost):
                     break
+                tried.append((new_cost - new_found.balance, size, change, new, new_found, new_cost))
                 size *= SHORTER
             else:
-                break
+                # Lifting a foot costs balance until the body has moved over the other: once over that hill it goes down again.
+                over, size, change, new, new_found, new_cost = tried[0]
+                if hills == HILLS or over >= cost - found.balance:
+                    break
+                hills += 1
             saved, cost = cost - new_cost, new_cost
             self.change, pose, found = change, new, new_found
-            if largest * size < STEP_LEAST or (number and saved < COST_LEAST):
+            if largest * size < STEP_LEAST or (number and 0 <= saved < COST_LEAST):
                 break
         else:
             self.settled = False
@@ -248,6 +270,15 @@ class Drag:
             self.change = self.change + step * min(1.0, STEP_MOST / max(float(np.abs(step[:-3]).max()), 1e-9))
             pose = self._pose(self.change)
         return pose
+
+    def _within_limits(self, pose: Pose) -> Pose:
+        """The pose with every bone inside its joint limits; a bone that the drag began with outside comes inside too."""
+        excess = self._limits.excess(pose.turns)
+        if not len(excess.bones):
+            return pose
+        turns = pose.turns.copy()
+        turns[excess.bones] = quick.matrix_from_axis_angle(excess.back) @ turns[excess.bones]
+        return Pose(turns, *self._placed(turns, pose.heads[0]))
 
     # ------------------------------------------------------------------ poses
 
@@ -325,11 +356,12 @@ FLEXED = 0.2  # [rad] least flexion at which slopes are taken
 STEP_MOST = 0.15  # [rad] most that a step turns a joint about an axis
 STEP_LEAST = 2e-3  # [rad] a smaller step is the last
 COST_LEAST = 1e-3  # a step that saves less is the last
+HILLS = 1  # of an answer, that steps may climb
 HALVINGS, SHORTER = 3, 0.4  # a step that costs more is tried again, shorter
 EXCHANGES = 4  # of the one-sided conditions that press, in one step
-EXACT_STEPS = 4
+EXACT_STEPS = 6
 NEARLY = 0.02  # [leg lengths] a dragged target within this is hit exactly
-CLOSE = 1e-4  # [leg lengths, rad]
+CLOSE = 5e-7  # [leg lengths, rad]
 
 
 def _carried(orientations: np.ndarray, change: np.ndarray) -> np.ndarray:

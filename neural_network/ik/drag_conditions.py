@@ -95,6 +95,7 @@ class Aims(NamedTuple):
     orientation_weights: np.ndarray  # (E + 1)
     moved: np.ndarray  # (E + 1) bool: the place is dragged, else held
     turned: np.ndarray  # (E + 1) bool: the orientation is dragged; else held where the place is
+    firm: np.ndarray  # (E + 1) bool: held wherever they are to be
 
 
 class Excess(NamedTuple):
@@ -109,6 +110,7 @@ class Measured(NamedTuple):
     """What a pose misses of each kind of condition, and what that costs; :meth:`Conditions.rows` makes rows of it."""
 
     cost: float
+    balance: float  # the part of the cost that is being out of balance
     off: np.ndarray  # (E + 1, 3) from the ends to where they are kept or dragged to
     turned: np.ndarray  # (K, 3) rotation vectors to the orientations that ends are kept in, then of those dragged
     excess: Excess
@@ -160,10 +162,11 @@ class Conditions:
         settings, use, exact = self.settings, aims.weights > 0, aims.weights == 1
         turn, turn_exact = aims.orientation_weights > 0, aims.orientation_weights == 1
         planted = self.standing & ~use
-        soft, soft_turn = use & ~exact, turn & ~turn_exact & (aims.turned | (use & ~aims.moved))
-        self._dragged, self._held = np.flatnonzero(exact & aims.moved), np.flatnonzero(exact & ~aims.moved)
-        self._twisted = np.flatnonzero(turn_exact & aims.turned)
-        self._still = np.flatnonzero(turn_exact & ~aims.turned & use & ~aims.moved)
+        dragged = aims.moved & ~aims.firm
+        soft, soft_turn = use & ~exact, turn & ~turn_exact & (aims.turned | (use & ~dragged))
+        self._dragged, self._held = np.flatnonzero(exact & dragged), np.flatnonzero(exact & ~dragged)
+        self._twisted = np.flatnonzero(turn_exact & aims.turned & ~aims.firm)
+        self._still = np.flatnonzero(turn_exact & use & ((~aims.turned & ~aims.moved) | aims.firm))
         self._aims = np.where(aims.moved[:, None], aims.positions, start.positions)
         self._turn_aims = np.where(aims.turned[:, None, None], aims.orientations, start.orientations)
         variances = np.zeros((2, len(use)))  # of the places and the turns that are kept
@@ -206,12 +209,13 @@ class Conditions:
         if settings.upright is not None and shape.chest >= 0:
             lean = leaning_back(pose, shape.chest)[0] - max(self.allowed_back, settings.lean_back)
             cost += 0.5 * max(lean, 0.0) ** 2 / settings.upright
-        outside, way = -np.inf, np.zeros(3)
+        outside, way, balance = -np.inf, np.zeros(3), 0.0
         if settings.balance is not None and self.skeleton.feet:
             outside, way = shape.balance(points, pose.heads, self.ground)
             outside -= self._sway
-            cost += 0.5 * max(outside, 0.0) ** 2 / settings.balance
-        return Measured(cost, off, turned, excess, limits, points, height, gaps, inside, lean, outside, way)
+            balance = 0.5 * max(outside, 0.0) ** 2 / settings.balance
+            cost += balance
+        return Measured(cost, balance, off, turned, excess, limits, points, height, gaps, inside, lean, outside, way)
 
     def rows(self, pose: Pose, bent_heads: np.ndarray, found: Measured) -> Rows:
         """The conditions of a measured pose that press or may begin to, their arms at the bent pose with ``bent_heads`` (J, 3)."""

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -18,6 +20,12 @@ from .solver import REACHED, Solution
 
 STRICT = 1e-5  # [rad^2] variance of joint limits that are asked for
 AGAIN = 4  # answers to the same goals at most, until a pose that jumped is settled
+STRIDE, STRIDES = (
+    0.1,
+    12,
+)  # [leg lengths] a target that jumped farther is followed in steps so long, and at most so many
+REMEMBERED = 512  # answers to goals that may come again, as when a drag is cancelled
+SAME = 1e-5  # goals that differ less are the same: what float32 and other units leave of them
 
 
 def knows(skeleton: Skeleton) -> bool:
@@ -28,7 +36,8 @@ def knows(skeleton: Skeleton) -> bool:
 class DragSession:
     """Changes one pose, the anchor, so that goals are met and a person could take the pose; see :mod:`.drag`.
 
-    Of the goals it takes places, orientations, weights, the Hips where they are not free, and the floor.
+    Of the goals it takes places, orientations, weights, the Hips where they are not free, and the floor. An answer goes on from
+    the one before; the same goals give the same pose again.
     """
 
     def __init__(self, skeleton: Skeleton) -> None:
@@ -37,51 +46,98 @@ class DragSession:
         self._anchor: tuple[np.ndarray, np.ndarray] | None = None
         self._drag: Drag | None = None
         self._kept: tuple[float, bool] = (0.0, False)
-        self._rotations: np.ndarray | None = None
+        self._change: np.ndarray | None = None
+        self._goals = np.zeros(0)
+        self._answers: OrderedDict[bytes, np.ndarray] = OrderedDict()
 
     def anchor(self, goals: Goals, rot_local: np.ndarray) -> None:
         """From now on change the pose ``rot_local`` (J, 3) [rad] whose Hips are at ``goals.root_pos``.
 
-        An answer that is under way goes on from there, so that nothing jumps while an animation plays. Raises ValueError for
-        wrong shapes, NaN and infinity.
+        The next answer goes on from the change that the last one was, so that nothing jumps while an animation plays. Raises
+        ValueError for wrong shapes, NaN and infinity.
         """
         rot, root = np.asarray(rot_local, np.float64), np.asarray(goals.root_pos, np.float64)
         if rot.shape != (self.skeleton.count, 3) or not np.isfinite(rot).all():
             raise ValueError(f"rot_local: expected finite ({self.skeleton.count}, 3), got shape {rot.shape}")
         self._anchor = rot, root
         if self._drag is not None:
-            change = self._drag.change
             self._drag.begin(rot, root, self._kept[0])
-            self._drag.change = change
 
-    def solve(self, goals: Goals, steps: int = 0, limits: bool = False, free_root: bool | None = None) -> Solution:
+    def start_over(self) -> None:
+        """Go on from the anchor itself, since it is the last answer; goals that were answered before are answered anew."""
+        self._change, self._goals = None, np.zeros(0)
+        self._answers.clear()
+
+    def on(self, skeleton: Skeleton) -> DragSession:
+        """A session of the same bones in other proportions that goes on from this one's answer, once it has an anchor."""
+        out = DragSession(skeleton)
+        out._change, out._goals, out._answers = self._change, self._goals, self._answers
+        return out
+
+    def solve(
+        self,
+        goals: Goals,
+        steps: int = 0,
+        limits: bool = False,
+        free_root: bool | None = None,
+        turned: np.ndarray | None = None,
+        firm: np.ndarray | None = None,
+        goes_on: bool = True,
+    ) -> Solution:
         """The pose for ``goals``; ``limits`` makes joint limits strict, ``free_root`` False holds the Hips at the goals' root.
 
+        ``turned`` (E, bool) says whose orientations in the goals count and ``firm`` (E, bool) who is held wherever the goals are,
+        as in :meth:`.Drag.solve`.
+        The next answer goes on from this one, unless ``goes_on`` is false: then it goes on from where this one did, as for other
+        frames of an animation, whose poses must not depend on the order in which they are shown.
         ``steps`` is there for the sake of :meth:`.solver.Session.solve` and ignored: an answer takes the steps that it needs.
         Without an anchor the rest pose is changed. Raises ValueError for goals of wrong shapes, NaN and infinity.
         """
         began = time.perf_counter()
         goals = checked(goals, self.skeleton, many=False)
-        if self._anchor is None:
-            self._anchor = np.zeros((self.skeleton.count, 3)), self.skeleton.rest_arm[0, :3, 3]
-        ground = float(goals.ground)
-        if self._drag is None or self._kept != (ground, limits):
-            change = None if self._drag is None else self._drag.change
-            settings = DragSettings(limits=STRICT, strict=True) if limits else DragSettings()
-            rot, root = self._anchor
-            self._drag, self._kept = Drag(self.skeleton, rot, root, None, ground, settings), (ground, limits)
-            if change is not None:
-                self._drag.change = change
-        drag, hips = self._drag, None
-        if free_root is False:
-            hips = Hips(goals.root_pos, self._hips_orientation(goals.root_rot))
-        turn_weights = goals.orientation_weights if goals.orientation_weights is not None else goals.weights
-        for _ in range(AGAIN):
-            rot, root, missed = drag.solve(goals.positions, goals.weights, goals.rotations, turn_weights, hips)
-            if drag.settled:
-                break
+        weights = np.ones(len(goals.positions)) if goals.weights is None else goals.weights
+        turn_weights = weights if goals.orientation_weights is None else goals.orientation_weights
+        hips = None if free_root is not False else Hips(goals.root_pos, self._hips_orientation(goals.root_rot))
+        drag = self._ready(float(goals.ground), limits)
+        counts = turn_weights if turned is None else np.where(turned, turn_weights, 0.0)
+        asked = self._asked(goals, weights, counts, np.zeros(len(weights)) if firm is None else firm, hips, limits)
+        known = self._answers.get(asked.tobytes())
+        if known is None and len(asked) == len(self._goals) and np.abs(asked - self._goals).max() < SAME:
+            known = self._change
+        drag.change = np.zeros(3 * self.skeleton.count + 3) if self._change is None else self._change
+        if known is not None:
+            drag.change = known
+            rot, root, missed = drag.again(goals.positions, weights)
+        else:
+            for positions in self._way(drag, goals.positions, weights):
+                rot, root, missed = drag.solve(positions, weights, goals.rotations, turn_weights, hips, turned, firm)
+            for _ in range(AGAIN):
+                if drag.settled:
+                    break
+                rot, root, missed = drag.solve(
+                    goals.positions, weights, goals.rotations, turn_weights, hips, turned, firm
+                )
+        if goes_on:
+            self._change, self._goals = drag.change, asked
+            self._answers[asked.tobytes()] = drag.change
+            if len(self._answers) > REMEMBERED:
+                self._answers.popitem(last=False)
         quaternions = rotations.quaternion_from_axis_angle(rot)
         return Solution(quaternions, root, missed, missed < REACHED, steps, time.perf_counter() - began)
+
+    def remember(self, other: DragSession) -> None:
+        """Give the goals that ``other`` answered the same answers."""
+        self._answers = other._answers
+
+    def state(self) -> np.ndarray:
+        """What :meth:`restore` needs to go on from this session's answer; empty before the first."""
+        return np.zeros(0) if self._change is None else np.concatenate([self._change, self._goals])
+
+    def restore(self, state: np.ndarray) -> None:
+        """Go on from the answer of a session that had this :meth:`state`; one of another rig is ignored."""
+        size = 3 * self.skeleton.count + 3
+        if len(state) > size and np.isfinite(state).all():
+            self._change, self._goals = state[:size].copy(), state[size:].copy()
 
     def ends(self, goals: Goals) -> tuple[np.ndarray, np.ndarray]:
         """Where the last answer put the effectors: positions (E, 3) [m] and R R_rest^T as quaternions (E, 4), armature space.
@@ -94,8 +150,69 @@ class DragSession:
         return positions, quick.quaternion_from_matrix(turned)
 
     def reset(self) -> None:
-        """Forget the anchor and the answer: after a cut, a teleport, or for another character."""
+        """Forget the anchor and all answers: after a cut, a teleport, or for another character."""
         self._anchor = self._drag = None
+        self.start_over()
+
+    def _way(self, drag: Drag, positions: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
+        """Targets (E, 3) [m] on the way to ``positions`` (E, 3), which end with them: one that jumps is followed in short steps.
+
+        It has not jumped if it is near the target before or near where its effector is.
+        """
+        count, leg = len(positions), self.skeleton.leg_length
+        drag.again(positions, weights)
+        here = drag.ends()[0]
+        before = self._goals[: 3 * count].reshape(-1, 3) * leg if len(self._goals) else here
+        jump = np.minimum(*(np.linalg.norm(positions - place, axis=1) for place in (here, before)))
+        far = (jump > STRIDE * leg) & (weights > 0)
+        strides = int(min(np.ceil(np.where(far, jump, 0).max(initial=0) / (STRIDE * leg)), STRIDES))
+        for number in range(1, strides):
+            yield np.where(far[:, None], here + (positions - here) * (number / strides), positions)
+        yield positions
+
+    def _ready(self, ground: float, limits: bool) -> Drag:
+        """The drag from the anchor, with a floor at ``ground`` [m]."""
+        if self._anchor is None:
+            self._anchor = np.zeros((self.skeleton.count, 3)), self.skeleton.rest_arm[0, :3, 3]
+        if self._drag is None or self._kept != (ground, limits):
+            if self._drag is not None and self._kept[1] != limits:
+                self._change = None  # what one kind of limits led to holds back the other
+            settings = DragSettings(limits=STRICT, strict=True) if limits else DragSettings()
+            rot, root = self._anchor
+            self._drag, self._kept = Drag(self.skeleton, rot, root, None, ground, settings), (ground, limits)
+        return self._drag
+
+    def _asked(
+        self,
+        goals: Goals,
+        weights: np.ndarray,
+        turn_weights: np.ndarray,
+        firm: np.ndarray,
+        hips: Hips | None,
+        limits: bool,
+    ) -> np.ndarray:
+        """Everything that an answer depends on, besides where it goes on from, in one row; lengths in leg lengths."""
+        rig, use = self.skeleton, weights > 0
+        assert self._anchor is not None
+        rot, root = self._anchor
+        turns = np.zeros_like(goals.positions) if goals.rotations is None else goals.rotations
+        bounds = np.zeros(0) if rig.limits is None else np.nan_to_num(rig.limits).reshape(-1)
+        held = np.zeros(6) if hips is None else np.concatenate([hips.position / rig.leg_length, hips.orientation])
+        return np.concatenate(
+            [
+                (goals.positions * use[:, None] / rig.leg_length).reshape(-1),
+                (turns * (turn_weights > 0)[:, None]).reshape(-1),
+                weights,
+                turn_weights,
+                firm,
+                held,
+                [hips is not None, limits, float(goals.ground) / rig.leg_length],
+                rot.reshape(-1),
+                root / rig.leg_length,
+                (rig.offsets / rig.leg_length).reshape(-1),
+                bounds,
+            ]
+        )
 
     def _hips_orientation(self, root_rot: np.ndarray) -> np.ndarray:
         """rot_local (3) of the Hips to their log(R R_rest^T) (3), armature."""

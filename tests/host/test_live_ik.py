@@ -536,7 +536,8 @@ def test_joint_limits_hold_on_a_rig_with_other_names(character: Any, source: str
     assert elbow.rotation_quaternion.angle == pytest.approx(bent, abs=1e-3)
 
 
-def test_manual_phase_and_task_change_the_pose(began: Any) -> None:
+def test_manual_phase_and_task_change_the_learned_pose(began: Any) -> None:
+    settings().posing = "LEARNED"
     target("LeftHand").location.z += 0.2
     update()
     own, shown = live().goals, matrices(began)

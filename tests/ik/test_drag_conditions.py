@@ -54,7 +54,7 @@ def test_slopes_agree_with_finite_differences(seed: int, monkeypatch: pytest.Mon
     targets = pose.heads[bones] + rng.normal(0, 0.02, (6, 3))
     weights, none = np.append(np.ones(5), 0), np.zeros(6)
     moved = np.array([True, False, False, True, False, False])
-    aims = Aims(targets, pose.orientations[bones], weights, none, moved, none > 0)
+    aims = Aims(targets, pose.orientations[bones], weights, none, moved, none > 0, none > 0)
     drag._conditions.begin(aims, drag._start, 1.0)
 
     def rows(at: np.ndarray) -> Rows:
@@ -81,7 +81,7 @@ def test_slopes_of_orientations_agree_with_finite_differences_where_they_are_met
     change = rng.normal(0, 0.1, 3 * RIG.count + 3)
     pose, bones, none = drag._pose(change), [*RIG.effectors, 0], np.zeros(6)
     kept = np.array([1.0, 0, 1, 0, 1, 1])
-    aims = Aims(pose.heads[bones], pose.orientations[bones], none, kept, none > 0, kept > 0)
+    aims = Aims(pose.heads[bones], pose.orientations[bones], none, kept, none > 0, kept > 0, none > 0)
     drag._conditions.begin(aims, drag._start, 0.0)
 
     def rows(at: np.ndarray) -> Rows:
@@ -102,7 +102,7 @@ def test_the_slope_of_balance_is_that_of_the_centre_of_mass() -> None:
     change = rng.normal(0, 0.1, 3 * RIG.count + 3)
     conditions, mass = drag._conditions, make_shape(RIG).mass
     none = np.zeros(6)
-    conditions.begin(Aims(*drag._start, none, none, none > 0, none > 0), drag._start, 1e3)
+    conditions.begin(Aims(*drag._start, none, none, none > 0, none > 0, none > 0), drag._start, 1e3)
     pose, found, _ = drag._look(change, np.zeros_like(change))
     assert found.outside > 5  # it presses whatever the pose
     rows = conditions.rows(pose, pose.heads, found)

@@ -97,7 +97,7 @@ def _after_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
         except ValueError as error:
             live.problem = str(error)
             continue
-        live.pending = solving.update(live, scene, depsgraph, force=True, placed=placed)
+        live.pending = solving.update(live, scene, depsgraph, force=True, placed=placed, goes_on=False)
 
 
 def _before_undo(*_: object) -> None:

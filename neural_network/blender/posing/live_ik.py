@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import bpy
+import numpy as np
 
+from ...ik.drag_session import DragSession
 from ...ik.network import Network
 from ..host import control_rigs, rig_checks, runtime
 from ..host.characters import weights_for
@@ -19,6 +21,7 @@ from ..host.rig import Rig
 from . import pose_writing, scene_targets, takeover
 from .signature import signature
 from .state import (
+    ANSWER,
     BASE,
     BEFORE,
     BONES,
@@ -183,9 +186,15 @@ def sync(forget: bool = False, solved: bool = True) -> None:
 
 def rebuild(collection: Any) -> None:
     """Compute a character again, because a setting that it depends on changed, and solve at Blender's next update."""
-    if characters.pop(collection.name, None) is None:
+    live = characters.pop(collection.name, None)
+    if live is None:
         return
+    if ANSWER in collection:
+        del collection[ANSWER]
     sync(solved=False)
+    rebuilt = characters.get(collection.name)
+    if rebuilt is not None and isinstance(rebuilt.session, DragSession) and isinstance(live.session, DragSession):
+        rebuilt.session.remember(live.session)
     ob = settings_of(collection).armature
     if ob is not None:
         ob.update_tag(refresh={"OBJECT"})
@@ -204,7 +213,12 @@ def remove_orphaned() -> None:
 def _from_file(collection: bpy.types.Collection, ob: bpy.types.Object, rig: Rig, net: Network) -> LiveCharacter:
     """The character computed from what its collection stores."""
     base, before = (stored_channels_for(rig, collection, key) for key in (BASE, BEFORE))
-    live = build(collection.name, ob, rig, net, base, before, settings_of(collection).limits_from == "OWN")
+    settings = settings_of(collection)
+    natural = settings.posing == "NATURAL"
+    live = build(collection.name, ob, rig, net, base, before, settings.limits_from == "OWN", natural)
+    stored: Any = collection
+    if isinstance(live.session, DragSession) and ANSWER in stored:
+        live.session.restore(np.array(stored[ANSWER], np.float64))
     live.signature = signature(ob)
     return live
 

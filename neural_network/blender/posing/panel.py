@@ -138,8 +138,10 @@ class NEURAL_IK_PT_live_settings(Panel, bpy.types.Panel):
         if settings.limits:
             layout.prop(settings, "limits_from")
         layout.prop(settings, "ground")
-        layout.prop(settings, "motion")
-        if settings.motion == "MANUAL":
+        layout.prop(settings, "posing")
+        if settings.posing == "LEARNED":
+            layout.prop(settings, "motion")
+        if settings.posing == "LEARNED" and settings.motion == "MANUAL":
             layout.prop(settings, "phase")
             layout.prop(settings, "task")
 

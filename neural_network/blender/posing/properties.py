@@ -34,7 +34,7 @@ def _changed(self: Any, context: bpy.types.Context | None) -> None:
     state.mark_changed(self.id_data)
 
 
-def _limits_changed(self: Any, context: bpy.types.Context | None) -> None:
+def _rebuild(self: Any, context: bpy.types.Context | None) -> None:
     from . import live_ik
 
     live_ik.rebuild(self.id_data)
@@ -74,6 +74,7 @@ class NEURAL_IK_LiveTarget(bpy.types.PropertyGroup):
         max=1,
         update=_changed,
     )
+    turned: BoolProperty(description="It was turned since it was switched on, so the bone turns with it")
     pin: EnumProperty(
         name="Pin",
         description="Keep the target on the ground, fixed in the world",
@@ -119,7 +120,21 @@ class NEURAL_IK_Live(bpy.types.PropertyGroup):
             ("LEARNED", "Learned", "The range of the training poses; on the demo rig, anatomical limits"),
             ("OWN", "Bone Settings", "The IK limits and locks in the Bone properties, under Inverse Kinematics"),
         ],
-        update=_limits_changed,
+        update=_rebuild,
+    )
+    posing: EnumProperty(
+        name="Posing",
+        description="How the body follows the targets",
+        items=[
+            (
+                "NATURAL",
+                "Natural",
+                "As people change from pose to pose: the hips follow, the body keeps its balance and stays above the floor."
+                " For people; other characters use Learned",
+            ),
+            ("LEARNED", "Learned", "As the loaded weights have learned from this character's motion; faster"),
+        ],
+        update=_rebuild,
     )
     motion: EnumProperty(
         name="Motion",

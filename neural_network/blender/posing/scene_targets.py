@@ -166,7 +166,8 @@ def read_settings(live: LiveCharacter, collection: bpy.types.Collection) -> None
         hidden = kind == "HINT" and not own.use
         if ob.hide_viewport != hidden and kind == "HINT":
             ob.hide_viewport = hidden
-        targets.append(Target(ob.name, kind, role, own.use, own.weight, own.turn_weight, own.pin, driven))
+        turned = own.turned or driven
+        targets.append(Target(ob.name, kind, role, own.use, own.weight, own.turn_weight, own.pin, turned, driven))
     live.targets = targets
     _update_weights(live)
 
@@ -214,6 +215,15 @@ def read_transforms(live: LiveCharacter, ob: bpy.types.Object) -> tuple[np.ndarr
         both += ((*position, *turn), (*world_position, *world_turn))
     split = np.array(both).reshape(-1, 2, 7)
     return split[:, 0].copy(), split[:, 1].copy()
+
+
+def in_world(live: LiveCharacter, ob: bpy.types.Object, transforms: np.ndarray) -> np.ndarray:
+    """Transforms (T, 7) in rig space as :func:`read_transforms` gives them in world space."""
+    to_world, out = rig_to_world(live, ob), []
+    for values in transforms.tolist():
+        position, turn, _ = (to_world @ Matrix.LocRotScale(values[:3], Quaternion(values[3:]), None)).decompose()
+        out.append((*position, *turn))
+    return np.array(out)
 
 
 # ---- moving
@@ -275,6 +285,20 @@ def move_free(live: LiveCharacter, ob: bpy.types.Object) -> None:
         else:
             position, turn = positions[row], Quaternion(turns[row].tolist()) @ rest[row]
         live.placed[row] = _move(local(bpy.data.objects, live.targets[row].name), position.tolist(), turn, to_world)
+
+
+def note_turned(live: LiveCharacter, world: np.ndarray) -> None:
+    """Note which targets that are on the user has turned since they were last seen at their transforms in ``world`` (T, 7)."""
+    if live.placed is None or len(live.placed) != len(world):
+        return
+    for row, target in enumerate(live.targets[: len(live.rig.skeleton.effectors)]):
+        found = local(bpy.data.objects, target.name) if target.name else None
+        if found is None or target.driven:
+            continue
+        own = found.neural_ik_target
+        turned = target.use and (own.turned or differs(world[row].tolist(), live.placed[row].tolist(), np.inf))
+        if turned != own.turned:
+            own.turned = target.turned = turned
 
 
 def switch_on_moved(live: LiveCharacter, world: np.ndarray, unit: float) -> None:

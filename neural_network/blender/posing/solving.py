@@ -14,6 +14,7 @@ import numpy as np
 from mathutils import Quaternion
 
 from ...core import rotations
+from ...ik.drag_session import DragSession
 from ...ik.solver import REACHED, Goals
 from ...motion.tasks import task_value
 from ..host import runtime
@@ -21,6 +22,7 @@ from ..host.control_rigs import ControlRig
 from ..host.rig import metres
 from . import pose_writing, scene_targets, takeover
 from .state import (
+    ANSWER,
     BASE,
     BEFORE,
     FRAME,
@@ -33,6 +35,7 @@ from .state import (
     is_in,
     local,
     settings_of,
+    start_over,
     store_channels,
 )
 
@@ -43,10 +46,16 @@ UNMOVED = (
 
 
 def update(
-    live: LiveCharacter, scene: bpy.types.Scene, depsgraph: Any, force: bool = False, placed: np.ndarray | None = None
+    live: LiveCharacter,
+    scene: bpy.types.Scene,
+    depsgraph: Any,
+    force: bool = False,
+    placed: np.ndarray | None = None,
+    goes_on: bool = True,
 ) -> bool:
     """Solve one character and write its pose if a target or a setting changed; True if it was solved.
 
+    ``goes_on`` is false for another frame, whose pose must not depend on the frames shown before.
     ``placed`` (T, 7) are the transforms of targets that were just moved and that Blender has not evaluated yet.
     """
     began = time.perf_counter()
@@ -69,17 +78,21 @@ def update(
     if live.dirty:  # a target was deleted
         scene_targets.read_settings(live, collection)
     if placed is not None and len(placed) == len(transforms):
-        transforms = np.where(np.array([[t.driven] for t in live.targets]), transforms, placed)
+        driven = np.array([[t.driven] for t in live.targets])
+        transforms = np.where(driven, transforms, placed)
+        world = np.where(driven, world, scene_targets.in_world(live, ob, placed))
     unit = metres(ob)
     if settings.touch and not force:
         scene_targets.switch_on_moved(live, world, unit)
+    if goes_on:
+        scene_targets.note_turned(live, world)
     if live.solved_for is not None and not live.dirty and not force:
         now, then = transforms.tolist(), live.solved_for.tolist()
         if all(now[r] == then[r] for r, target in enumerate(live.targets) if target.use):
             return False
     live.dirty = False
     try:
-        _solve(live, ob, settings, transforms, scene, depsgraph, unit)
+        _solve(live, ob, settings, transforms, scene, depsgraph, unit, goes_on)
     except ValueError as error:
         live.problem, live.solved_for = str(error), transforms
         color_by_what_is_shown(live, ob, transforms)
@@ -110,9 +123,16 @@ def in_scene(collection: Any, scene: bpy.types.Scene) -> bool:
 
 
 def _solve(
-    live: LiveCharacter, ob: Any, settings: Any, transforms: np.ndarray, scene: Any, depsgraph: Any, unit: float
+    live: LiveCharacter,
+    ob: Any,
+    settings: Any,
+    transforms: np.ndarray,
+    scene: Any,
+    depsgraph: Any,
+    unit: float,
+    goes_on: bool,
 ) -> None:
-    """Solve for targets (T, 7) and write the pose; ``unit`` is the metres in a Blender unit.
+    """Solve for targets (T, 7) and write the pose; ``unit`` is the metres in a Blender unit, ``goes_on`` as of DragSession.solve.
 
     Raises ValueError for targets or a pose that are not finite numbers.
     """
@@ -129,7 +149,7 @@ def _solve(
     mask = pose_writing.selected(ob, live.rig) if settings.selected_only else None
     fit = Fit()
     while True:
-        quaternions, root = _pose(live, settings, wanted, transforms)
+        quaternions, root = _pose(live, settings, wanted, transforms, goes_on)
         if not (np.isfinite(quaternions).all() and np.isfinite(root).all()):
             raise ValueError(
                 "the solved pose has numbers that are not finite: move the targets nearer to the character"
@@ -146,6 +166,9 @@ def _solve(
         if not fit.again(live, posed):
             break
     live.errors = np.linalg.norm(live.written - live.wanted, axis=1)
+    if goes_on and isinstance(live.session, DragSession):
+        own: Any = local(bpy.data.collections, live.collection)
+        own[ANSWER] = live.session.state()
     if live.times_off < 2:
         live.overridden = ""
     elif live.off is not None:  # whatever moves the bones will do so again
@@ -159,11 +182,20 @@ def _bad(row: np.ndarray) -> str:
 
 
 def _pose(
-    live: LiveCharacter, settings: Any, wanted: np.ndarray, transforms: np.ndarray
+    live: LiveCharacter, settings: Any, wanted: np.ndarray, transforms: np.ndarray, goes_on: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """The solved pose with hints and strength: rot_local (J, 4) and the root's head (3) [m, rig space]."""
     assert live.goals is not None
-    solution = live.session.solve(live.goals, MAX_STEPS, settings.limits, scene_targets.root_is_free(live))
+    free_root = scene_targets.root_is_free(live)
+    if isinstance(live.session, DragSession):
+        effectors = live.targets[: len(wanted) - 1]
+        firm = np.array([t.pin != "NONE" for t in effectors])
+        if live.shift is not None:
+            firm |= np.any(live.shift, axis=1)
+        turned = np.array([t.turned for t in effectors]) | firm
+        solution = live.session.solve(live.goals, MAX_STEPS, settings.limits, free_root, turned, firm, goes_on)
+    else:
+        solution = live.session.solve(live.goals, MAX_STEPS, settings.limits, free_root)
     live.solution, live.ends = solution, None
     quaternions, root = solution.quaternions, solution.root_pos
     for row, target in enumerate(live.targets[len(wanted) :], len(wanted)):
@@ -291,6 +323,7 @@ def rebase(live: LiveCharacter, collection: bpy.types.Collection, ob: bpy.types.
         own: Any = collection
         own[SWITCHES] = dict.fromkeys(pose_writing.switches(collection), 1.0)
     store_channels(collection, BASE, live.base)
+    start_over(live, collection)
     anchor(live, ob)
 
 
@@ -301,6 +334,7 @@ def take_keyed(live: LiveCharacter, ob: bpy.types.Object) -> None:
     live.before = {name: values.copy() for name, values in live.base.items()}
     store_channels(collection, BASE, live.base)
     store_channels(collection, BEFORE, live.before)
+    start_over(live, collection)
     anchor(live, ob)
     bpy.context.view_layer.update()
     scene_targets.accept_current(live, ob)

@@ -22,6 +22,8 @@ from mathutils import Matrix, Quaternion
 from ...core import forward_kinematics as fk
 from ...core import quick_rotations as quick
 from ...core import rotations
+from ...ik import drag_session
+from ...ik.drag_session import DragSession
 from ...ik.network import Network
 from ...ik.novelty import Explanation
 from ...ik.solver import Goals, Session, Solution, Solver
@@ -39,6 +41,7 @@ ROOT = "Hips"  # the role of the root's target
 # Custom properties of the collection, stored in .blend files: never rename their values.
 BASE, BEFORE, BONES = "neural_ik_base", "neural_ik_before", "neural_ik_bones"
 SWITCHES = "neural_ik_switches"  # the IK/FK switches of a control rig before Live IK
+ANSWER = "neural_ik_answer"  # what DragSession.restore needs
 FRAME = "neural_ik_frame"  # the frame of the base pose
 
 
@@ -53,6 +56,8 @@ class Target:
     weight: float = 1.0
     turn_weight: float = 1.0
     pin: str = "NONE"
+    turned: bool = False
+    """It was turned since it was switched on."""
     driven: bool = False
     """It is animated, parented or constrained, so Live IK never moves it."""
 
@@ -67,7 +72,7 @@ class LiveCharacter:
     rig: Rig
     """The rig with the offsets that its bones have in the base pose; see :mod:`..host.proportions`."""
     solver: Solver
-    session: Session
+    session: Session | DragSession
     base: dict[str, np.ndarray]
     """The base pose: all channels of all bones as they would be without Live IK."""
     before: dict[str, np.ndarray]
@@ -306,6 +311,7 @@ def build(
     base: dict[str, np.ndarray],
     before: dict[str, np.ndarray],
     own_limits: bool = False,
+    natural: bool = False,
 ) -> LiveCharacter:
     """Compute what solving needs.
 
@@ -317,10 +323,12 @@ def build(
         base: channels of the pose to start from.
         before: channels of the pose to restore on Cancel.
         own_limits: use the rig's own IK limits instead of those of the weights.
+        natural: change the pose as people do, where that is known for the rig, instead of asking the network.
     """
     rig = rig_checks.with_limits(ob, rig, net, own_limits)
     solver = Solver(net, rig.skeleton)
-    live = LiveCharacter(name, rig, rig, solver, solver.session(), base, before)
+    session = DragSession(rig.skeleton) if natural and drag_session.knows(rig.skeleton) else solver.session()
+    live = LiveCharacter(name, rig, rig, solver, session, base, before)
     use(live, rig)
     skeleton = rig.skeleton
     bones = [*skeleton.effectors, 0]
@@ -335,7 +343,8 @@ def use(live: LiveCharacter, rig: Rig) -> None:
     """Solve with the offsets that ``rig`` has."""
     if rig.skeleton is not live.rig.skeleton:
         live.solver = Solver(live.solver.net, rig.skeleton)
-        live.session = live.solver.session()
+        drags = live.session if isinstance(live.session, DragSession) else None
+        live.session = live.solver.session() if drags is None else drags.on(rig.skeleton)
     live.rig = rig
     live.direct = (
         not isinstance(rig, ControlRig) and rig.simple and all(rig.modes[b] == "QUATERNION" for b in rig.index.tolist())
@@ -349,6 +358,14 @@ def anchor(live: LiveCharacter, ob: bpy.types.Object) -> None:
         use(live, proportions.fitted(ob, live.at_rest, live.base))
         live.watched, live.uneven = watched, proportions.uneven(live.at_rest, live.base)
     anchor_to(live, ob, *rig_checks.pose_of(ob, live.rig, live.base))
+
+
+def start_over(live: LiveCharacter, collection: Any) -> None:
+    """Forget the answer before, because it is the base pose now."""
+    if isinstance(live.session, DragSession):
+        live.session.start_over()
+    if ANSWER in collection:
+        del collection[ANSWER]
 
 
 def anchor_to(live: LiveCharacter, ob: bpy.types.Object, rot: np.ndarray, root: np.ndarray) -> None:

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Natural posing under Live IK: the hips follow, orientations are free until they are asked for, and poses come back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .test_live_ik import apart, began, channels, character, live, matrices, missed, settings, target, update, weights
+
+__all__ = ["began", "character", "weights"]  # fixtures
+
+HIT = 1e-3
+
+
+def drag(role: str, to: Any, frames: int = 10) -> Any:
+    """Move a target to a place [m, world] within some updates."""
+    goal = target(role)
+    begin = np.array(goal.location)
+    for share in np.linspace(0, 1, frames + 1)[1:]:
+        goal.location = begin + share * (np.array(to) - begin)
+        update()
+    return goal
+
+
+def head(ob: Any, bone: str) -> np.ndarray:
+    return np.array(ob.matrix_world @ ob.pose.bones[bone].head)
+
+
+def test_hips_go_down_when_hands_go_to_the_floor_and_feet_stay(began: Any) -> None:
+    hips, feet = head(began, "Hips"), {foot: head(began, foot) for foot in ("LeftFoot", "RightFoot")}
+    for hand in ("LeftHand", "RightHand"):
+        place = head(began, hand)
+        drag(hand, (place[0], place[1], 0.1))
+    assert head(began, "Hips")[2] < hips[2] - 0.1
+    for foot, place in feet.items():
+        assert np.linalg.norm(head(began, foot) - place) < HIT
+    assert missed(began, "LeftHand") < HIT
+    assert missed(began, "RightHand") < HIT
+
+
+def test_feet_stay_when_a_hand_is_out_of_reach(began: Any) -> None:
+    feet = {foot: head(began, foot) for foot in ("LeftFoot", "RightFoot")}
+    goal = drag("RightHand", head(began, "RightHand") + [0, -3, 1.5])
+    for foot, place in feet.items():
+        assert np.linalg.norm(head(began, foot) - place) < HIT
+    assert goal.color[0] > 0.5, "the hand is missed, and that is shown"
+    assert np.isfinite(matrices(began)).all()
+
+
+def test_a_hand_turns_with_its_target_only_once_that_was_turned(began: Any) -> None:
+    from mathutils import Quaternion
+
+    goal = drag("RightHand", head(began, "RightHand") + [0, -0.2, 0.3])
+
+    def off() -> float:
+        bone = (began.matrix_world @ began.pose.bones["RightHand"].matrix).to_quaternion()
+        return float(np.degrees(bone.rotation_difference(goal.matrix_world.to_quaternion()).angle))
+
+    assert not goal.neural_ik_target.turned
+    assert off() > 1, "the hand turns as the pose needs"
+    goal.rotation_quaternion = Quaternion((0, 0, 1), 0.5) @ goal.rotation_quaternion
+    update()
+    update()
+    assert goal.neural_ik_target.turned
+    assert off() < 0.5
+    goal.location.z += 0.05
+    update()
+    assert off() < 0.5, "and goes on turning with it"
+    goal.neural_ik_target.use = False
+    update()
+    assert not goal.neural_ik_target.turned, "a target that is off follows"
+
+
+def test_the_same_targets_give_the_same_pose_whatever_was_shown_between(began: Any) -> None:
+    import bpy
+
+    drag("RightHand", head(began, "RightHand") + [0.1, -0.3, 0.4])
+    shown = matrices(began)
+    bpy.context.scene.frame_set(35)
+    there = matrices(began)
+    assert apart(there, shown) > 1e-2
+    for frame in (5, 35):
+        bpy.context.scene.frame_set(frame)
+    assert apart(matrices(began), there) < 1e-5
+    bpy.context.scene.frame_set(20)
+    assert apart(matrices(began), shown) < 1e-5
+
+
+def test_a_drag_that_was_slow_is_as_it_was_after_reopening(began: Any, tmp_path: Path) -> None:
+    import bpy
+
+    drag("RightHand", head(began, "RightHand") + [0.2, -0.3, 0.6], frames=30)
+    shown, name = matrices(began), began.name
+    bpy.ops.wm.save_as_mainfile(filepath=str(tmp_path / "live.blend"))
+    bpy.ops.wm.open_mainfile(filepath=str(tmp_path / "live.blend"))
+    again = bpy.data.objects[name]
+    update()
+    assert apart(matrices(again), shown) < 1e-4
+    goal = target("RightHand")
+    goal.location.z += 0.001
+    update()
+    assert apart(matrices(again), shown) < 0.02, "and it goes on from there"
+
+
+def test_learned_posing_is_that_of_the_weights(began: Any) -> None:
+    drag("RightHand", head(began, "RightHand") + [0, -0.2, 0.4])
+    natural = matrices(began)
+    assert type(live().session).__name__ == "DragSession"
+    settings().posing = "LEARNED"
+    update()
+    assert type(live().session).__name__ == "Session"
+    assert apart(matrices(began), natural) > 1e-3
+    assert missed(began, "RightHand") < HIT
+    settings().posing = "NATURAL"
+    update()
+    assert missed(began, "RightHand") < HIT
+
+
+def test_cancelling_after_everything_restores_every_bone(character: Any) -> None:
+    import bpy
+
+    before = channels(character)
+    bpy.ops.neural_ik.live_start()
+    drag("RightHand", head(character, "RightHand") + [0.3, -0.4, -0.5])
+    drag("Head", head(character, "Head") + [0, -0.1, -0.3])
+    settings().strength = 0.5
+    update()
+    bpy.ops.neural_ik.live_cancel()
+    assert np.abs(channels(character) - before).max() <= 1e-6
+
+
+def test_the_ring_holds_the_hips_and_turns_them(began: Any) -> None:
+    ring = target("Hips", "ROOT")
+    feet = {foot: head(began, foot) for foot in ("LeftFoot", "RightFoot")}
+    ring.location.z -= 0.15
+    update()
+    update()
+    assert np.linalg.norm(head(began, "Hips") - np.array(ring.location)) < HIT
+    for foot, place in feet.items():
+        assert np.linalg.norm(head(began, foot) - place) < HIT
