@@ -50,6 +50,7 @@ class Drag:
         moved: (E) bool, effectors whose target has left the place where the drag began: they are dragged, others are held.
         change: (3 J + 3) the answer: rotation vectors [rad, core axes] after each bone's rotation in the pose that the drag
             began with, and the Hips' way [leg lengths, core axes]. Set it to go on from another answer.
+        quaternions: (J, 4) rot_local of the last answer as unit quaternions (w, x, y, z), w >= 0.
         settled: whether the last answer ended because more steps would have changed little.
     """
 
@@ -89,6 +90,11 @@ class Drag:
         self._limits = JointLimits(skeleton)
         self._covariance = density.with_anatomy(skeleton, covariance)
         self._ends = np.array([*skeleton.effectors, 0])
+        # core quaternion of a bone -> rot_local: into bone axes, then the T-pose in front
+        into_bone = np.tile(np.eye(4), (skeleton.count, 1, 1))
+        into_bone[:, 1:, 1:] = skeleton.basis.transpose(0, 2, 1)
+        t_pose = rotations.quaternion_from_axis_angle(skeleton.t_pose)
+        self._local = np.stack([quick.left_product(q) for q in t_pose]) @ into_bone
         # multiplied on the right, makes a rotation from the real rest one from the T-posed rest
         rest, basis = skeleton.rest_arm[self._ends, :3, :3], skeleton.basis[self._ends]
         self._to_t = rest @ (skeleton.axes.T @ basis).transpose(0, 2, 1)
@@ -172,6 +178,10 @@ class Drag:
         pose = self._hit_exactly(pose)
         return self._answer(self._within_limits(pose) if self.settings.strict else pose, targets, shares)
 
+    def show(self) -> None:
+        """Make :attr:`change` what :meth:`ends` tells of."""
+        self._shown = self._pose(self.change)
+
     def again(self, positions: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The pose that :attr:`change` already is, as :meth:`solve` returns it, for targets (E, 3) [m, armature] with weights (E)."""
         targets = np.vstack([positions, np.zeros(3)]) @ self.skeleton.axes.T / self.skeleton.leg_length
@@ -181,9 +191,14 @@ class Drag:
     def _answer(self, pose: Pose, targets: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rig = self.skeleton
         self._shown = pose
-        missed = np.linalg.norm(pose.heads[self._ends] - targets, axis=1)[:-1] * rig.leg_length
-        local = rig.from_core(rotations.axis_angle_from_matrix(pose.turns))
-        return local, pose.heads[0] * rig.leg_length @ rig.axes, np.where(shares[:-1] > 0, missed, 0.0)
+        off = pose.heads[self._ends[:-1]] - targets[:-1]
+        missed = np.where(shares[:-1] > 0, np.sqrt(np.einsum("ec,ec->e", off, off)) * rig.leg_length, 0.0)
+        local = np.matmul(self._local, quick.quaternion_from_matrix(pose.turns)[:, :, None])[:, :, 0]
+        self.quaternions = local * np.where(local[:, :1] < 0, -1.0, 1.0)
+        vector = self.quaternions[:, 1:]
+        length = np.sqrt(np.einsum("jc,jc->j", vector, vector)) + 1e-30
+        rot = vector * (2 * np.arctan2(length, self.quaternions[:, 0]) / length)[:, None]
+        return rot, pose.heads[0] * rig.leg_length @ rig.axes, missed
 
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the last answer put the effectors: positions (E, 3) [m] and R R_rest^T (E, 3, 3), both armature space."""

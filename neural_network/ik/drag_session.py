@@ -107,14 +107,14 @@ class DragSession:
         drag.change = np.zeros(3 * self.skeleton.count + 3) if self._change is None else self._change
         if known is not None:
             drag.change = known
-            rot, root, missed = drag.again(goals.positions, weights)
+            _, root, missed = drag.again(goals.positions, weights)
         else:
             for positions in self._way(drag, goals.positions, weights):
-                rot, root, missed = drag.solve(positions, weights, goals.rotations, turn_weights, hips, turned, firm)
+                _, root, missed = drag.solve(positions, weights, goals.rotations, turn_weights, hips, turned, firm)
             for _ in range(AGAIN):
                 if drag.settled:
                     break
-                rot, root, missed = drag.solve(
+                _, root, missed = drag.solve(
                     goals.positions, weights, goals.rotations, turn_weights, hips, turned, firm
                 )
         if goes_on:
@@ -122,8 +122,7 @@ class DragSession:
             self._answers[asked.tobytes()] = drag.change
             if len(self._answers) > REMEMBERED:
                 self._answers.popitem(last=False)
-        quaternions = rotations.quaternion_from_axis_angle(rot)
-        return Solution(quaternions, root, missed, missed < REACHED, steps, time.perf_counter() - began)
+        return Solution(drag.quaternions, root, missed, missed < REACHED, steps, time.perf_counter() - began)
 
     def remember(self, other: DragSession) -> None:
         """Give the goals that ``other`` answered the same answers."""
@@ -160,12 +159,16 @@ class DragSession:
         It has not jumped if it is near the target before or near where its effector is.
         """
         count, leg = len(positions), self.skeleton.leg_length
-        drag.again(positions, weights)
-        here = drag.ends()[0]
-        before = self._goals[: 3 * count].reshape(-1, 3) * leg if len(self._goals) else here
-        jump = np.minimum(*(np.linalg.norm(positions - place, axis=1) for place in (here, before)))
-        far = (jump > STRIDE * leg) & (weights > 0)
-        strides = int(min(np.ceil(np.where(far, jump, 0).max(initial=0) / (STRIDE * leg)), STRIDES))
+        far, strides, here = weights > 0, 0, positions
+        if len(self._goals):
+            before = self._goals[: 3 * count].reshape(-1, 3) * leg
+            far = far & (np.linalg.norm(positions - before, axis=1) > STRIDE * leg)
+        if far.any():
+            drag.show()
+            here = drag.ends()[0]
+            jump = np.linalg.norm(positions - here, axis=1)
+            far &= jump > STRIDE * leg
+            strides = int(min(np.ceil(np.where(far, jump, 0).max() / (STRIDE * leg)), STRIDES))
         for number in range(1, strides):
             yield np.where(far[:, None], here + (positions - here) * (number / strides), positions)
         yield positions
