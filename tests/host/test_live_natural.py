@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from .conftest import wing
 from .test_live_ik import apart, began, channels, character, live, matrices, missed, settings, target, update, weights
 
 __all__ = ["began", "character", "weights"]  # fixtures
@@ -141,3 +143,23 @@ def test_the_ring_holds_the_hips_and_turns_them(began: Any) -> None:
     assert np.linalg.norm(head(began, "Hips") - np.array(ring.location)) < HIT
     for foot, place in feet.items():
         assert np.linalg.norm(head(began, foot) - place) < HIT
+
+
+@pytest.mark.parametrize("button", ["live_reset", "live_flip"])
+def test_reset_and_flip_leave_targets_on_or_off_as_they_were(began: Any, button: str) -> None:
+    import bpy
+
+    def on() -> list[str]:
+        found = wing("blender.posing.live_ik").target_objects(wing("blender.posing.live_ik").collections()[0])
+        return sorted(role for (_, role), goal in found.items() if goal.neural_ik_target.use)
+
+    assert on() == ["LeftFoot", "RightFoot"]
+    drag("RightHand", head(began, "RightHand") + [0.1, -0.3, 0.2])
+    assert on() == ["LeftFoot", "RightFoot", "RightHand"]
+    assert getattr(bpy.ops.neural_ik, button)() == {"FINISHED"}
+    for _ in range(3):
+        update()
+    assert on() == ["LeftFoot", "RightFoot", "RightHand"]
+    before = head(began, "Hips")
+    drag("Head", head(began, "Head") + [0, -0.05, -0.25])
+    assert head(began, "Hips")[2] < before[2] - 0.05, "later drags still move the hips"

@@ -24,6 +24,7 @@ def write(folder: Path, **files: str) -> None:
         ("tools.bench_live", [], "bpy"),
         ("tools.bench_live", [], "numpy"),
         ("tools.bench_extract", [], "bpy"),
+        ("tools.film", [], "bpy"),
         ("tools.live_picture", [], "bpy"),
         ("tests.fuzz", ["blender"], "bpy"),
         ("benchmarks.retarget", ["--pictures", "there"], "matplotlib"),

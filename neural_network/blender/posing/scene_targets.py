@@ -258,11 +258,17 @@ def _move(target: Any, position: list[float], turn: Quaternion, to_world: Matrix
 
 
 def reset(live: LiveCharacter, ob: bpy.types.Object) -> None:
-    """Move all targets to where the base pose has them."""
+    """Move all targets to where the base pose has them; what is on stays on, and what is off stays off."""
     to_world = rig_to_world(live, ob)
-    for target, transform in zip(live.targets, live.base_transforms, strict=False):
-        if target.name and not target.driven:
-            place(local(bpy.data.objects, target.name), transform, to_world)
+    for row, (target, transform) in enumerate(zip(live.targets, live.base_transforms, strict=False)):
+        if not target.name or target.driven:
+            continue
+        found = local(bpy.data.objects, target.name)
+        seen = _move(found, transform[:3].tolist(), Quaternion(transform[3:].tolist()), to_world)
+        found.neural_ik_target.turned = target.turned = False
+        if live.placed is not None and row < len(live.placed):
+            live.placed[row] = seen
+    live.touched.clear()
 
 
 def move_free(live: LiveCharacter, ob: bpy.types.Object) -> None:
