@@ -117,6 +117,9 @@ class DragSession:
                 _, root, missed = drag.solve(
                     goals.positions, weights, goals.rotations, turn_weights, hips, turned, firm
                 )
+        if not (np.isfinite(drag.change).all() and np.isfinite(root).all()):
+            self.start_over()
+            raise ValueError("the pose has numbers that are not finite: move the targets nearer to the character")
         if goes_on:
             self._change, self._goals = drag.change, asked
             self._answers[asked.tobytes()] = drag.change
