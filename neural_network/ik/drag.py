@@ -47,7 +47,7 @@ class Drag:
     """A drag of one character from one pose.
 
     Attributes:
-        moved: (E) bool, effectors whose target has left the place where the drag began: they are dragged, others are held.
+        moved: (E) bool, effectors whose target is away from the place where the drag began: they are dragged, others are held.
         change: (3 J + 3) the answer: rotation vectors [rad, core axes] after each bone's rotation in the pose that the drag
             began with, and the Hips' way [leg lengths, core axes]. Set it to go on from another answer.
         quaternions: (J, 4) rot_local of the last answer as unit quaternions (w, x, y, z), w >= 0.
@@ -140,7 +140,7 @@ class Drag:
 
         Held effectors keep the orientation they had, dragged ones are free to turn, except those that are ``turned`` (E, bool):
         they are to have the one in ``orientations`` (E, 3) [rad, log(R R_rest^T), armature]. Without ``turned`` these are the ones
-        whose orientation there has once left what it was when the drag began. Of weight 0 in ``orientation_weights`` (E; None: as
+        whose orientation there is another than when the drag began. Of weight 0 in ``orientation_weights`` (E; None: as
         ``weights``) they are always free. ``firm`` (E, bool) are held wherever their target is: like planted feet they never give
         way, and keep the orientation given or that of the start. ``hips``: None leaves the Hips free.
 
@@ -158,13 +158,13 @@ class Drag:
         shares, turn_shares = np.append(shares, hips.weight), np.append(turn_shares, hips.orientation_weight)
         targets = np.vstack([positions, hips.position]) @ rig.axes.T / rig.leg_length
         off = np.linalg.norm(targets - self._start.positions, axis=1)
-        self._moved |= (shares > 0) & (off > AT_START)
-        wanted = self._start.orientations
+        self._moved = (shares > 0) & (off > AT_START)
+        self._turned, wanted = np.zeros(count + 1, bool), self._start.orientations
         if orientations is not None:
             _check("orientations", np.asarray(orientations), (count, 3))
             wanted = self._oriented(orientations, hips)
             off_by = quick.axis_angle_from_matrix(wanted @ self._start.orientations.transpose(0, 2, 1))
-            self._turned |= (turn_shares > 0) & (np.abs(off_by).max(axis=1) > TURNED)
+            self._turned = (turn_shares > 0) & (np.abs(off_by).max(axis=1) > TURNED)
             if turned is not None:
                 self._turned[:-1] = turned
         elif hips.orientation_weight > 0:
