@@ -163,3 +163,59 @@ def test_reset_and_flip_leave_targets_on_or_off_as_they_were(began: Any, button:
     before = head(began, "Hips")
     drag("Head", head(began, "Head") + [0, -0.05, -0.25])
     assert head(began, "Hips")[2] < before[2] - 0.05, "later drags still move the hips"
+
+
+def heights(ob: Any, bone: str, frames: range) -> np.ndarray:
+    import bpy
+
+    out = []
+    for frame in frames:
+        bpy.context.scene.frame_set(frame)
+        out.append(head(ob, bone)[2])
+    return np.array(out)
+
+
+@pytest.mark.parametrize("posing", ["NATURAL", "LEARNED"])
+def test_key_keeps_the_correction_on_the_other_frames(began: Any, posing: str) -> None:
+    import bpy
+
+    settings().posing = posing
+    update()
+    frames = range(16, 25)
+    plain = heights(began, "RightHand", frames)
+    bpy.context.scene.frame_set(20)
+    drag("RightHand", head(began, "RightHand") + [0, 0, 0.15], frames=3)
+    lifted = heights(began, "RightHand", frames)
+    np.testing.assert_allclose(lifted - plain, 0.15, atol=2e-3)
+    bpy.context.scene.frame_set(20)
+    assert bpy.ops.neural_ik.live_key() == {"FINISHED"}
+    np.testing.assert_allclose(heights(began, "RightHand", frames), lifted, atol=2e-3)
+    bpy.context.scene.frame_set(20)
+    assert bpy.ops.neural_ik.live_key() == {"FINISHED"}, "keyed again, nothing is lost"
+    bpy.context.scene.frame_set(22)
+    assert bpy.ops.neural_ik.live_key() == {"FINISHED"}, "and on another frame"
+    np.testing.assert_allclose(heights(began, "RightHand", frames), lifted, atol=2e-3)
+    bpy.context.scene.frame_set(20)
+    drag("RightHand", head(began, "RightHand") + [0, 0, 0.05], frames=2)
+    more = heights(began, "RightHand", frames)
+    np.testing.assert_allclose((more - lifted)[[0, 3, 5, 8]], 0.05, atol=2e-3)
+    assert bpy.ops.neural_ik.live_bake(first=16, last=24, into="NEW") == {"FINISHED"}
+    baked = heights(began, "RightHand", frames)
+    np.testing.assert_allclose(baked[[0, 3, 5, 8]], more[[0, 3, 5, 8]], atol=2e-3)
+    assert np.abs(np.diff(baked - plain)).max() < 0.06, "no frame pops"
+
+
+def test_undo_of_key_gives_the_correction_back_to_its_frame(began: Any) -> None:
+    import bpy
+
+    bpy.ops.ed.undo_push(message="began")
+    drag("RightHand", head(began, "RightHand") + [0, 0, 0.15], frames=3)
+    bpy.ops.ed.undo_push(message="dragged")
+    lifted, name = head(began, "RightHand")[2], began.name
+    assert bpy.ops.neural_ik.live_key() == {"FINISHED"}
+    bpy.ops.ed.undo_push(message="keyed")
+    bpy.ops.ed.undo()
+    again = bpy.data.objects[name]
+    bpy.context.scene.frame_set(24)
+    bpy.context.scene.frame_set(20)
+    assert head(again, "RightHand")[2] == pytest.approx(lifted, abs=2e-3)

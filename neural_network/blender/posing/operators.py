@@ -145,7 +145,7 @@ class NEURAL_IK_OT_live_key(_NeedsLive, bpy.types.Operator):
     bl_options = {"REGISTER", "UNDO"}
 
     def execute(self, context: bpy.types.Context) -> set[str]:
-        """Key the pose; Cancel then restores the keyed pose."""
+        """Key the pose; Cancel then restores the keyed pose, and other frames stay corrected by the targets."""
         try:
             collection, ob, live = self.character(context)
             if live.problem:
@@ -160,7 +160,7 @@ class NEURAL_IK_OT_live_key(_NeedsLive, bpy.types.Operator):
         if not done:
             self.report({"WARNING"}, "the active keying set has no channels of these bones")
             return {"CANCELLED"}
-        solving.rebase(live, collection, ob, also_before=True)
+        solving.key_frame(live, collection, ob)
         self.report({"INFO"}, f"{counted(done, 'channel')} keyed on frame {context.scene.frame_current}")
         return {"FINISHED"}
 

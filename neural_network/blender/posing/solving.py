@@ -20,7 +20,7 @@ from ...motion.tasks import task_value
 from ..host import runtime
 from ..host.control_rigs import ControlRig
 from ..host.rig import metres
-from . import pose_writing, scene_targets, takeover
+from . import keyed_frames, pose_writing, scene_targets, takeover
 from .state import (
     ANSWER,
     BASE,
@@ -327,9 +327,23 @@ def rebase(live: LiveCharacter, collection: bpy.types.Collection, ob: bpy.types.
     anchor(live, ob)
 
 
+def key_frame(live: LiveCharacter, collection: Any, ob: bpy.types.Object) -> None:
+    """Make the pose that was just keyed the base pose of this frame; on the others the targets go on changing the animation."""
+    base, targets = live.base_transforms, live.solved_for
+    if settings_of(collection).mode == "INSTEAD" or targets is None or len(targets) < len(live.targets):
+        rebase(live, collection, ob, also_before=True)
+        return
+    if keyed_frames.shown(live, collection):
+        base, targets = keyed_frames.whole(live, collection, _moved_along, base, targets)
+    rebase(live, collection, ob, also_before=True)
+    keyed_frames.keep(collection, base, targets)
+    keyed_frames.add(live, collection)
+
+
 def take_keyed(live: LiveCharacter, ob: bpy.types.Object) -> None:
     """Make the pose that new keys show the base pose, and the pose to restore: targets that are on are where it has them."""
     collection = local(bpy.data.collections, live.collection)
+    keyed_frames.forget(collection)
     live.base = runtime.snapshot(ob)
     live.before = {name: values.copy() for name, values in live.base.items()}
     store_channels(collection, BASE, live.base)
@@ -356,15 +370,21 @@ def follow_animation(live: LiveCharacter, collection: Any, ob: bpy.types.Object)
             animated = values != live.before_frame[name]
             live.base[name] = np.where(animated, values, live.base[name])
             live.before[name] = np.where(animated, values, live.before[name])
+    targets = live.solved_for
+    if targets is not None and len(targets) >= len(live.targets) and keyed_frames.shown(live, collection):
+        old, targets = keyed_frames.whole(live, collection, _moved_along, old, targets)
     store_channels(collection, BASE, live.base)
     store_channels(collection, BEFORE, live.before)
     collection[FRAME] = bpy.context.scene.frame_current_final
     if settings_of(collection).mode == "INSTEAD":
         return None
     anchor(live, ob)
-    if live.solved_for is None or len(live.solved_for) < len(live.targets):
+    if live.solved_for is None or targets is None or len(targets) < len(live.targets):
         return None
-    after = _moved_along(live, old, live.solved_for)
+    after = _moved_along(live, old, targets)
+    if keyed_frames.shown(live, collection):
+        keyed_frames.keep(collection, old, targets)
+        after = keyed_frames.at_base(live, after)
     to_world = scene_targets.rig_to_world(live, ob)
     for row in np.flatnonzero(np.abs(after - live.solved_for).max(axis=1) > 1e-9).tolist():
         target = local(bpy.data.objects, live.targets[row].name)
