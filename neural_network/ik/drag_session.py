@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,14 +39,17 @@ class DragSession:
 
     Of the goals it takes places, orientations, weights, the Hips where they are not free, and the floor. An answer goes on from
     the one before; the same goals give the same pose again.
+
+    Attributes:
+        settings: how strong the conditions are; may be changed at any time.
     """
 
     def __init__(self, skeleton: Skeleton) -> None:
         """A session of a rig, without an anchor yet."""
-        self.skeleton = skeleton
+        self.skeleton, self.settings = skeleton, DragSettings()
         self._anchor: tuple[np.ndarray, np.ndarray] | None = None
         self._drag: Drag | None = None
-        self._kept: tuple[float, bool] = (0.0, False)
+        self._kept: tuple[float, bool, DragSettings] = (0.0, False, self.settings)
         self._change: np.ndarray | None = None
         self._goals = np.zeros(0)
         self._answers: OrderedDict[bytes, np.ndarray] = OrderedDict()
@@ -71,6 +75,7 @@ class DragSession:
     def on(self, skeleton: Skeleton) -> DragSession:
         """A session of the same bones in other proportions that goes on from this one's answer, once it has an anchor."""
         out = DragSession(skeleton)
+        out.settings = self.settings
         out._change, out._goals, out._answers = self._change, self._goals, self._answers
         return out
 
@@ -180,12 +185,13 @@ class DragSession:
         """The drag from the anchor, with a floor at ``ground`` [m]."""
         if self._anchor is None:
             self._anchor = np.zeros((self.skeleton.count, 3)), self.skeleton.rest_arm[0, :3, 3]
-        if self._drag is None or self._kept != (ground, limits):
+        wanted = ground, limits, self.settings
+        if self._drag is None or self._kept != wanted:
             if self._drag is not None and self._kept[1] != limits:
                 self._change = None  # what one kind of limits led to holds back the other
-            settings = DragSettings(limits=STRICT, strict=True) if limits else DragSettings()
+            settings = replace(self.settings, limits=STRICT, strict=True) if limits else self.settings
             rot, root = self._anchor
-            self._drag, self._kept = Drag(self.skeleton, rot, root, None, ground, settings), (ground, limits)
+            self._drag, self._kept = Drag(self.skeleton, rot, root, None, ground, settings), wanted
         return self._drag
 
     def _asked(
@@ -198,7 +204,7 @@ class DragSession:
         limits: bool,
     ) -> np.ndarray:
         """Everything that an answer depends on, besides where it goes on from, in one row; lengths in leg lengths."""
-        rig, use = self.skeleton, weights > 0
+        rig, own, use = self.skeleton, self.settings, weights > 0
         assert self._anchor is not None
         rot, root = self._anchor
         turns = np.zeros_like(goals.positions) if goals.rotations is None else goals.rotations
@@ -217,6 +223,7 @@ class DragSession:
                 root / rig.leg_length,
                 (rig.offsets / rig.leg_length).reshape(-1),
                 bounds,
+                [-1.0 if value is None else value for value in (own.balance, own.floor, own.apart)],
             ]
         )
 

@@ -219,3 +219,20 @@ def test_undo_of_key_gives_the_correction_back_to_its_frame(began: Any) -> None:
     bpy.context.scene.frame_set(24)
     bpy.context.scene.frame_set(20)
     assert head(again, "RightHand")[2] == pytest.approx(lifted, abs=2e-3)
+
+
+def test_balance_and_the_floor_can_be_switched_off(began: Any) -> None:
+    below = head(began, "RightHand")
+    below = np.array([below[0], below[1] - 0.3, -0.05])
+    drag("RightHand", below, frames=20)
+    lowest = min(head(began, bone)[2] for bone in ("RightForeArm", "LeftForeArm", "LeftShin", "RightShin"))
+    shown = matrices(began)
+    settings().solid = False
+    update()
+    settings().balance = False
+    update()
+    assert apart(matrices(began), shown) > 1e-3
+    settings().solid = settings().balance = True
+    update()
+    assert apart(matrices(began), shown) < 1e-5, "and on again, the same pose comes back"
+    assert lowest > -0.02

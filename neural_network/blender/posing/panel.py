@@ -139,7 +139,10 @@ class NEURAL_IK_PT_live_settings(Panel, bpy.types.Panel):
             layout.prop(settings, "limits_from")
         layout.prop(settings, "ground")
         layout.prop(settings, "posing")
-        if settings.posing == "LEARNED":
+        if settings.posing == "NATURAL":
+            layout.prop(settings, "balance")
+            layout.prop(settings, "solid")
+        else:
             layout.prop(settings, "motion")
         if settings.posing == "LEARNED" and settings.motion == "MANUAL":
             layout.prop(settings, "phase")

@@ -136,6 +136,18 @@ class NEURAL_IK_Live(bpy.types.PropertyGroup):
         ],
         update=_rebuild,
     )
+    balance: BoolProperty(
+        name="Keep Balance",
+        description="Keep the centre of mass over what the body stands on, as far as the targets allow",
+        default=True,
+        update=_changed,
+    )
+    solid: BoolProperty(
+        name="Keep Out of Floor and Body",
+        description="Keep the body above the floor, and hands and legs out of the rest of the body, as far as the targets allow",
+        default=True,
+        update=_changed,
+    )
     motion: EnumProperty(
         name="Motion",
         description="Where the phase and the task come from",

@@ -7,6 +7,8 @@ A *transform* is a row of 7: a position [m, rig space] and a quaternion (w, x, y
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import bpy
@@ -14,6 +16,7 @@ import numpy as np
 from mathutils import Quaternion
 
 from ...core import rotations
+from ...ik.drag_conditions import DragSettings
 from ...ik.drag_session import DragSession
 from ...ik.solver import REACHED, Goals
 from ...motion.tasks import task_value
@@ -43,6 +46,18 @@ FARTHEST = 1e9  # [m]: beyond this no target is
 UNMOVED = (
     1e-6  # [leg lengths], and 1 - |cos| of half the angle: float32 rounding of a transform to world space and back
 )
+
+
+@lru_cache
+def _conditions(balance: bool, solid: bool) -> DragSettings:
+    """The settings of natural posing; ``solid``: out of the floor and of the body."""
+    own = DragSettings()
+    return replace(
+        own,
+        balance=own.balance if balance else None,
+        floor=own.floor if solid else None,
+        apart=own.apart if solid else None,
+    )
 
 
 def update(
@@ -193,6 +208,7 @@ def _pose(
         if live.shift is not None:
             firm |= np.any(live.shift, axis=1)
         turned = np.array([t.turned for t in effectors]) | firm
+        live.session.settings = _conditions(settings.balance, settings.solid)
         solution = live.session.solve(live.goals, MAX_STEPS, settings.limits, free_root, turned, firm, goes_on)
     else:
         solution = live.session.solve(live.goals, MAX_STEPS, settings.limits, free_root)
