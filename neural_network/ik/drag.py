@@ -115,6 +115,7 @@ class Drag:
         pose = self._pose(self.change)
         self._start = Targets(pose.heads[self._ends], pose.orientations[self._ends])
         self._shown = pose
+        self._last: tuple[np.ndarray, np.ndarray] | None = None
         self._moved, self._turned = np.zeros(len(self._ends), bool), np.zeros(len(self._ends), bool)
         self._conditions: Conditions = make_conditions(
             rig, self._shape, self.settings, pose, ground / rig.leg_length, self._limits.excess(pose.turns)
@@ -174,9 +175,23 @@ class Drag:
         held = np.zeros(count, bool) if firm is None else firm
         aims = Aims(targets, wanted, shares, turn_shares, self._moved, self._turned, np.append(held, False))
         self._conditions.begin(aims, self._start, travel)
+        most, before = self._most_turned(targets, wanted, shares > 0), self.change
         pose = self._improve()
+        turned_by = np.sqrt(np.square((self.change - before)[:-3].reshape(-1, 3)).sum(axis=1).max())
+        if turned_by > most:  # the rest comes with the next answers: nothing pops
+            self.change, self.settled = before + (self.change - before) * (most / turned_by), False
+            pose = self._pose(self.change)
         pose = self._hit_exactly(pose)
         return self._answer(self._within_limits(pose) if self.settings.strict else pose, targets, shares)
+
+    def _most_turned(self, targets: np.ndarray, wanted: np.ndarray, use: np.ndarray) -> float:
+        """[rad] the most that this answer may turn a bone, by how far the targets have come since the one before."""
+        last, self._last = self._last, (targets, wanted)
+        if last is None:
+            return np.inf
+        step = float(np.abs(targets - last[0])[use].max(initial=0))
+        turn = float(np.abs(wanted - last[1])[self._turned].max(initial=0))
+        return TURN_MOST + TURN_RATE * (step + turn) if step + turn > AT_START else np.inf
 
     def show(self) -> None:
         """Make :attr:`change` what :meth:`ends` tells of."""
@@ -271,9 +286,20 @@ class Drag:
         return np.asarray(spread @ force)
 
     def _hit_exactly(self, pose: Pose) -> Pose:
-        """Steps on held effectors and on dragged ones that are near, until they are where they belong."""
-        near = -1.0 if self.settings.strict else NEARLY
-        for _ in range(EXACT_STEPS):
+        """Steps on held effectors and on dragged ones that are near, until they are where they belong; held ones go first."""
+        if self.settings.strict:
+            return self._steps(pose, -1.0, HELD_STEPS)
+        begin = self.change
+        found = self._steps(pose, NEARLY, EXACT_STEPS)
+        held = self._conditions.exactly(found, -1.0)
+        if held is None or np.abs(held.missing).max() < GIVE:
+            return found
+        self.change = begin
+        return self._steps(pose, -1.0, HELD_STEPS)
+
+    def _steps(self, pose: Pose, near: float, most: int) -> Pose:
+        """At most ``most`` steps of :meth:`_hit_exactly` on held effectors and dragged ones within ``near``."""
+        for _ in range(most):
             rows = self._conditions.exactly(pose, near)
             if rows is None or np.abs(rows.missing).max() < CLOSE:
                 break
@@ -374,6 +400,8 @@ COST_LEAST = 1e-3  # a step that saves less is the last
 HILLS = 1  # of an answer, that steps may climb
 HALVINGS, SHORTER = 3, 0.4  # a step that costs more is tried again, shorter
 EXCHANGES = 4  # of the one-sided conditions that press, in one step
+HELD_STEPS, GIVE = 25, 2e-4  # [leg lengths, rad] where dragged targets move held ones by more, held ones alone are hit
+TURN_MOST, TURN_RATE = 0.2, 3.0  # [rad, rad per leg length of the targets' way] most that an answer turns a bone
 EXACT_STEPS = 6
 NEARLY = 0.02  # [leg lengths] a dragged target within this is hit exactly
 CLOSE = 5e-7  # [leg lengths, rad]

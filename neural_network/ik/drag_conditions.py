@@ -11,7 +11,7 @@ Leg lengths, radians, core axes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ TURN_FORCE, TURN_REACH = 60.0, 1.0  # of a dragged orientation, as DragSettings.
 SOFT = 0.03  # variance of a place or an orientation of weight 0.5
 HARD = 1e-5  # variance by which held effectors count in the cost; steps meet them exactly
 SOFT_FLOOR = 0.02  # variance of fingertips in the soft zone above the floor
+UPRIGHT, FAR_OUT = 0.3, 0.15  # least height of the chest's up and most out of balance where a body is on its feet
 FADE = 0.3  # way of a target after which a body that began out of balance is back in it by 1 - 1/e
 _AXES, _NO_WAYS = np.eye(3), np.zeros((3, 3))
 _CROSS = np.stack([np.cross(row, np.eye(3)) for row in np.eye(3)])  # [c, k] = e_c x e_k
@@ -390,6 +391,9 @@ def make_conditions(
         standing[skeleton.effectors.index(foot)] = min(low[heel], low[toe]) < 0.04 * METRE
     pairs = np.maximum(-shape.gaps(parts).gap, 0)
     outside = shape.balance(points, pose.heads, ground)[0] if skeleton.feet else 0.0
+    upright = shape.chest < 0 or pose.orientations[shape.chest, 2, 2] > UPRIGHT
+    if not standing.any() or not upright or outside > FAR_OUT:  # it lies, sits, crawls or flies
+        settings = replace(settings, balance=None)
     back = leaning_back(pose, shape.chest)[0] if shape.chest >= 0 else 0.0
     return Conditions(
         skeleton,

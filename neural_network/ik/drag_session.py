@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -20,12 +21,14 @@ from .goals import Goals, checked
 from .solver import REACHED, Solution
 
 STRICT = 1e-5  # [rad^2] variance of joint limits that are asked for
-AGAIN = 4  # answers to the same goals at most, until a pose that jumped is settled
+SETTLED = 0.01  # [rad] a pose that jumped is answered again until it changes less
+AGAIN = 6  # answers to the same goals at most, until a pose that jumped is settled
 STRIDE, STRIDES = (
     0.1,
     12,
 )  # [leg lengths] a target that jumped farther is followed in steps so long, and at most so many
-REMEMBERED = 512  # answers to goals that may come again, as when a drag is cancelled
+REMEMBERED = 8192  # answers to goals that may come again, as when a drag is cancelled
+BEGINS = 32  # poses of other frames from which drags began
 SAME = 1e-5  # goals that differ less are the same: what float32 and other units leave of them
 
 
@@ -52,6 +55,8 @@ class DragSession:
         self._kept: tuple[float, bool, DragSettings] = (0.0, False, self.settings)
         self._change: np.ndarray | None = None
         self._goals = np.zeros(0)
+        self._shown: tuple[np.ndarray, np.ndarray] | None = None
+        self._begins: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=BEGINS)
         self._answers: OrderedDict[bytes, np.ndarray] = OrderedDict()
 
     def anchor(self, goals: Goals, rot_local: np.ndarray) -> None:
@@ -69,14 +74,16 @@ class DragSession:
 
     def start_over(self) -> None:
         """Go on from the anchor itself, since it is the last answer; goals that were answered before are answered anew."""
-        self._change, self._goals = None, np.zeros(0)
+        self._change, self._shown, self._goals = None, None, np.zeros(0)
+        self._begins.clear()
         self._answers.clear()
 
     def on(self, skeleton: Skeleton) -> DragSession:
         """A session of the same bones in other proportions that goes on from this one's answer, once it has an anchor."""
         out = DragSession(skeleton)
         out.settings = self.settings
-        out._change, out._goals, out._answers = self._change, self._goals, self._answers
+        out._change, out._goals, out._shown = self._change, self._goals, self._shown
+        out.remember(self)
         return out
 
     def solve(
@@ -106,35 +113,43 @@ class DragSession:
         drag = self._ready(float(goals.ground), limits)
         counts = turn_weights if turned is None else np.where(turned, turn_weights, 0.0)
         asked = self._asked(goals, weights, counts, np.zeros(len(weights)) if firm is None else firm, hips, limits)
-        known = self._answers.get(asked.tobytes())
-        if known is None and len(asked) == len(self._goals) and np.abs(asked - self._goals).max() < SAME:
-            known = self._change
-        drag.change = np.zeros(3 * self.skeleton.count + 3) if self._change is None else self._change
+        begin, begin_goals = (self._change, self._goals) if self._shown is None or not goes_on else self._shown
+        if goes_on and self._shown is not None and self._shown[1] is not self._goals:
+            self._begins.append(self._shown)  # it comes back where what begins now is cancelled
+        known = self._answers.get(_digest(asked))
+        for change, goals_then in ([] if begin is None else [(begin, begin_goals)]) + list(self._begins):
+            if known is None and len(asked) == len(goals_then) and np.abs(asked - goals_then).max() < SAME:
+                known = change
+        drag.change = np.zeros(3 * self.skeleton.count + 3) if begin is None else begin
         if known is not None:
             drag.change = known
             _, root, missed = drag.again(goals.positions, weights)
         else:
-            for positions in self._way(drag, goals.positions, weights):
+            jumps = not goes_on or begin is None
+            for positions in self._way(drag, goals.positions, weights, begin_goals):
+                jumps |= positions is not goals.positions
                 _, root, missed = drag.solve(positions, weights, goals.rotations, turn_weights, hips, turned, firm)
+            before = None
             for _ in range(AGAIN):
-                if drag.settled:
+                still = before is not None and np.abs(drag.change - before).max() < SETTLED
+                if (still or not jumps) and (drag.settled or missed.max() < REACHED):
                     break
+                before = drag.change
                 _, root, missed = drag.solve(
                     goals.positions, weights, goals.rotations, turn_weights, hips, turned, firm
                 )
         if not (np.isfinite(drag.change).all() and np.isfinite(root).all()):
             self.start_over()
             raise ValueError("the pose has numbers that are not finite: move the targets nearer to the character")
+        self._shown = drag.change, asked
         if goes_on:
-            self._change, self._goals = drag.change, asked
-            self._answers[asked.tobytes()] = drag.change
-            if len(self._answers) > REMEMBERED:
-                self._answers.popitem(last=False)
+            self._change, self._goals = self._shown
+            self._remember(*self._shown)
         return Solution(drag.quaternions, root, missed, missed < REACHED, steps, time.perf_counter() - began)
 
     def remember(self, other: DragSession) -> None:
         """Give the goals that ``other`` answered the same answers."""
-        self._answers = other._answers
+        self._answers, self._begins = other._answers, other._begins
 
     def state(self) -> np.ndarray:
         """What :meth:`restore` needs to go on from this session's answer; empty before the first."""
@@ -145,6 +160,7 @@ class DragSession:
         size = 3 * self.skeleton.count + 3
         if len(state) > size and np.isfinite(state).all():
             self._change, self._goals = state[:size].copy(), state[size:].copy()
+            self._shown = None
 
     def ends(self, goals: Goals) -> tuple[np.ndarray, np.ndarray]:
         """Where the last answer put the effectors: positions (E, 3) [m] and R R_rest^T as quaternions (E, 4), armature space.
@@ -161,15 +177,22 @@ class DragSession:
         self._anchor = self._drag = None
         self.start_over()
 
-    def _way(self, drag: Drag, positions: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
+    def _remember(self, change: np.ndarray, asked: np.ndarray) -> None:
+        self._answers[_digest(asked)] = change
+        if len(self._answers) > REMEMBERED:
+            self._answers.popitem(last=False)
+
+    def _way(
+        self, drag: Drag, positions: np.ndarray, weights: np.ndarray, begin_goals: np.ndarray
+    ) -> Iterator[np.ndarray]:
         """Targets (E, 3) [m] on the way to ``positions`` (E, 3), which end with them: one that jumps is followed in short steps.
 
         It has not jumped if it is near the target before or near where its effector is.
         """
         count, leg = len(positions), self.skeleton.leg_length
         far, strides, here = weights > 0, 0, positions
-        if len(self._goals):
-            before = self._goals[: 3 * count].reshape(-1, 3) * leg
+        if len(begin_goals):
+            before = begin_goals[: 3 * count].reshape(-1, 3) * leg
             far = far & (np.linalg.norm(positions - before, axis=1) > STRIDE * leg)
         if far.any():
             drag.show()
@@ -188,7 +211,7 @@ class DragSession:
         wanted = ground, limits, self.settings
         if self._drag is None or self._kept != wanted:
             if self._drag is not None and self._kept[1] != limits:
-                self._change = None  # what one kind of limits led to holds back the other
+                self._change = self._shown = None  # what one kind of limits led to holds back the other
             settings = replace(self.settings, limits=STRICT, strict=True) if limits else self.settings
             rot, root = self._anchor
             self._drag, self._kept = Drag(self.skeleton, rot, root, None, ground, settings), wanted
@@ -232,3 +255,7 @@ class DragSession:
         rest = self.skeleton.rest_arm[0, :3, :3]
         turn = rest @ quick.matrix_of_one(*root_rot.tolist()) @ rest.T
         return np.asarray(rotations.axis_angle_from_matrix(turn))
+
+
+def _digest(asked: np.ndarray) -> bytes:
+    return hashlib.blake2b((asked + 0.0).tobytes(), digest_size=16).digest()  # without negative zeros

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import bpy
@@ -12,12 +13,14 @@ from mathutils import Matrix, Quaternion
 from ...core import forward_kinematics as fk
 from ...core.skeleton import Skeleton
 from ...core.tree import limb
+from ...ik.drag_session import DragSession
 from ...ik.solver import REACHED
 from ..host import rig_checks
 from ..host.rig import metres
 from .state import ROOT, LiveCharacter, Target, effector_roles, local, target_objects
 
-MOVED = (1e-4, 1e-7)  # [leg lengths], and 1 - |cos| of half the angle: beyond this somebody moved a target
+GIVEN = 4096  # rotations that Live IK gave a target, any of which may come back when a drag is cancelled
+MOVED = (1e-4, 1e-6)  # [leg lengths], and 1 - |cos| of half the angle: beyond this somebody moved a target
 SIZE = 0.08  # [leg lengths] of a target
 SHAPES = {"Head": "SPHERE", ROOT: "CIRCLE"}  # all others are cubes
 GREEN, YELLOW, RED, GREY = (0.2, 0.9, 0.3, 1), (1, 0.8, 0.1, 1), (1, 0.15, 0.1, 1), (0.6, 0.6, 0.6, 1)
@@ -209,7 +212,8 @@ def read_transforms(live: LiveCharacter, ob: bpy.types.Object) -> tuple[np.ndarr
             live.dirty |= bool(target.name) and (target.use or target.kind != "HINT")
             both += (_IDENTITY, _IDENTITY)
             continue
-        matrix = found.matrix_world
+        # a hint that was hidden until now has no evaluated matrix yet
+        matrix = found.matrix_basis if target.kind == "HINT" and not target.driven else found.matrix_world
         position, turn, _ = (into @ matrix).decompose()
         world_position, world_turn, _ = matrix.decompose()
         both += ((*position, *turn), (*world_position, *world_turn))
@@ -246,6 +250,11 @@ def _move(target: Any, position: list[float], turn: Quaternion, to_world: Matrix
     """Move a target to a position [m] and rotation in rig space; returns its transform (7) in world space."""
     matrix = to_world @ Matrix.LocRotScale(position, turn, None)
     target.location = matrix.translation
+    return (*matrix.translation, *_turn(target, matrix))
+
+
+def _turn(target: Any, matrix: Matrix) -> Quaternion:
+    """Turn a target as a matrix in world space, whatever its rotation mode; returns the quaternion."""
     turn = matrix.to_quaternion()
     if target.rotation_mode == "QUATERNION":
         target.rotation_quaternion = turn
@@ -254,7 +263,7 @@ def _move(target: Any, position: list[float], turn: Quaternion, to_world: Matrix
         target.rotation_axis_angle = (angle, *axis)
     else:
         target.rotation_euler = turn.to_euler(target.rotation_mode, target.rotation_euler)
-    return (*matrix.translation, *turn)
+    return turn
 
 
 def reset(live: LiveCharacter, ob: bpy.types.Object) -> None:
@@ -278,7 +287,8 @@ def move_free(live: LiveCharacter, ob: bpy.types.Object) -> None:
     assert live.placed is not None
     count = len(live.rig.skeleton.effectors)
     off = [r for r, t in enumerate(live.targets[: count + 1]) if not t.use and t.name and not t.driven]
-    if not off:
+    on = [r for r, t in enumerate(live.targets[:count]) if t.use and t.name and follows(live, t)]
+    if not off and not on:
         return
     to_world = rig_to_world(live, ob)
     positions, turns = live.ends if live.ends is not None else live.session.ends(live.goals)
@@ -291,20 +301,53 @@ def move_free(live: LiveCharacter, ob: bpy.types.Object) -> None:
         else:
             position, turn = positions[row], Quaternion(turns[row].tolist()) @ rest[row]
         live.placed[row] = _move(local(bpy.data.objects, live.targets[row].name), position.tolist(), turn, to_world)
+        _give(live, row)
+    for row in on:
+        found, turn = local(bpy.data.objects, live.targets[row].name), Quaternion(turns[row].tolist()) @ rest[row]
+        matrix = to_world @ Matrix.LocRotScale(None, turn, None)
+        now = [*live.placed[row, :3].tolist(), *matrix.to_quaternion()]
+        if found is not None and differs(now, live.placed[row].tolist(), np.inf):
+            _turn(found, matrix)
+            live.placed[row] = now
+            if live.solved_for is not None:
+                live.solved_for[row, 3:] = turn
+            _give(live, row)
+
+
+def follows(live: LiveCharacter, target: Target) -> bool:
+    """Whether the rotation of a target that is on follows its bone: in natural posing, as long as nobody turns it."""
+    natural = isinstance(live.session, DragSession) and target.kind == "EFFECTOR"
+    return natural and not target.turned and not target.driven
+
+
+def _give(live: LiveCharacter, row: int) -> None:
+    """Remember the rotation that Live IK gave a target."""
+    assert live.placed is not None
+    given = live.given.setdefault(live.targets[row].name, deque(maxlen=GIVEN))
+    given.append(tuple(live.placed[row, 3:].tolist()))
 
 
 def note_turned(live: LiveCharacter, world: np.ndarray) -> None:
-    """Note which targets that are on the user has turned since they were last seen at their transforms in ``world`` (T, 7)."""
+    """Note which targets that are on the user has turned, by their transforms in ``world`` (T, 7).
+
+    One that is turned back, as when a rotation or a drag is cancelled, is so no longer.
+    """
     if live.placed is None or len(live.placed) != len(world):
         return
     for row, target in enumerate(live.targets[: len(live.rig.skeleton.effectors)]):
-        found = local(bpy.data.objects, target.name) if target.name else None
-        if found is None or target.driven:
+        if not target.name or target.driven:
             continue
-        own = found.neural_ik_target
-        turned = target.use and (own.turned or differs(world[row].tolist(), live.placed[row].tolist(), np.inf))
-        if turned != own.turned:
-            own.turned = target.turned = turned
+        now, placed = world[row].tolist(), live.placed[row].tolist()
+        given = live.given.setdefault(target.name, deque(maxlen=GIVEN))
+        if not given:
+            given.append(tuple(placed[3:]))
+        turned = target.use and (target.turned or differs(now, placed, np.inf))
+        if turned:
+            turned = bool(1 - np.abs(np.array(given) @ now[3:]).max() > MOVED[1])
+        if turned != target.turned:
+            target.turned, live.dirty = turned, True
+            ob: Any = local(bpy.data.objects, target.name)
+            ob.neural_ik_target.turned = turned
 
 
 def switch_on_moved(live: LiveCharacter, world: np.ndarray, unit: float) -> None:
@@ -316,7 +359,8 @@ def switch_on_moved(live: LiveCharacter, world: np.ndarray, unit: float) -> None
         if target.kind == "HINT" or not target.name or (target.use and target.name not in live.touched):
             continue
         before = live.touched[target.name].tolist() if target.use else placed[row]
-        if differs(now[row], before, limit) == target.use:
+        turn = np.inf if target.use and follows(live, target) else MOVED[1]
+        if differs(now[row], before, limit, turn) == target.use:
             continue
         if target.use:  # the drag was cancelled
             del live.touched[target.name]

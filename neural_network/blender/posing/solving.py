@@ -103,9 +103,11 @@ def update(
         scene_targets.note_turned(live, world)
     if live.solved_for is not None and not live.dirty and not force:
         now, then = transforms.tolist(), live.solved_for.tolist()
-        if all(now[r] == then[r] for r, target in enumerate(live.targets) if target.use):
+        parts = [slice(3) if scene_targets.follows(live, t) else slice(7) for t in live.targets]
+        if all(now[r][parts[r]] == then[r][parts[r]] for r, target in enumerate(live.targets) if target.use):
             return False
     live.dirty = False
+    goes_on = goes_on and live.solved_for is not None  # what was rebuilt is shown again, which changes nothing
     try:
         _solve(live, ob, settings, transforms, scene, depsgraph, unit, goes_on)
     except ValueError as error:
@@ -315,7 +317,8 @@ def _unmoved(live: LiveCharacter, ob: bpy.types.Object, wanted: np.ndarray, sett
     rounding = 4e-7 * ob.matrix_world.translation.length * unit  # float32 positions far from the world origin
     limit = UNMOVED * live.rig.skeleton.leg_length + rounding
     for target, now, base in zip(live.targets, wanted.tolist(), live.base_transforms.tolist(), strict=False):
-        if target.use and target.name and scene_targets.differs(now, base, limit, UNMOVED):
+        turn = np.inf if scene_targets.follows(live, target) else UNMOVED
+        if target.use and target.name and scene_targets.differs(now, base, limit, turn):
             return False
     hinted = any(target.use for target in live.targets[len(live.base_transforms) :])
     return not (hinted or settings.limits or settings.motion == "MANUAL")

@@ -105,6 +105,8 @@ class LiveCharacter:
     """(T, 7) the targets [m, rig space] at the last solve; None forces the next update to solve."""
     placed: np.ndarray | None = None
     """(T, 7) where Live IK last saw or put the targets, in world space."""
+    given: dict[str, deque[tuple[float, ...]]] = field(default_factory=dict)
+    """Quaternions (world space) that targets had without being turned by the user, by their name, the latest last."""
     touched: dict[str, np.ndarray] = field(default_factory=dict)
     """Targets that were switched on by being moved -> their previous transform (7), world space: moved back, they are off again."""
     dirty: bool = True
