@@ -391,8 +391,8 @@ def _hinges(shape: BodyShape) -> _Hinges:
     )
 
 
-TURNED = 1e-4  # [rad] an orientation farther from where the drag began is dragged
-AT_START = 1e-5  # [leg lengths] a target nearer than this to where the drag began is held
+TURNED = 1e-3  # [rad] an orientation farther from where the drag began is dragged
+AT_START = 1e-4  # [leg lengths] a target nearer than this to where the drag began is held
 FLEXED = 0.2  # [rad] least flexion at which slopes are taken
 STEP_MOST = 0.15  # [rad] most that a step turns a joint about an axis
 STEP_LEAST = 2e-3  # [rad] a smaller step is the last
