@@ -38,7 +38,7 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def begin(count: int) -> list[Any]:
+def begin(count: int, posing: str = "NATURAL") -> list[Any]:
     """Add ``count`` demo characters side by side and start Live IK on them; returns their collections."""
     for collection in live_ik.collections():
         live_ik.end(bpy.context, collection, keep=False)
@@ -48,7 +48,8 @@ def begin(count: int) -> list[Any]:
         bpy.ops.neural_ik.add_demo_character()
         bpy.context.active_object.location.x = 1.5 * number
         bpy.context.scene.frame_set(20)
-        live_ik.start(bpy.context, bpy.context.active_object)
+        live_ik.start(bpy.context, bpy.context.active_object).neural_ik_live.posing = posing
+    bpy.context.view_layer.update()
     return live_ik.collections()
 
 
@@ -75,19 +76,21 @@ def main() -> None:
         path = Path(sys.argv[-1]) if sys.argv[-1].endswith(".npy") else memory.SHIPPED_WEIGHTS
         memory.memory.network = network.load(path)
         say(f"Blender {bpy.app.version_string}, Python {sys.version.split()[0]}, NumPy {np.__version__}")
-        for count in (1, 5):
-            seconds, missed = drag(begin(count))
-            middle, least = np.median(seconds) * 1000, seconds.min() * 1000
-            say(
-                f"{count} character{'s' * (count > 1)}: solve and write {middle:.3f} ms per update (median of {len(seconds)}), "
-                f"minimum {least:.3f} ms; largest miss {missed * 1000:.4f} mm"
-            )
-        (collection,) = begin(1)
-        live_ik.target_objects(collection)["EFFECTOR", "RightHand"].location.z += 0.1
-        bpy.context.view_layer.update()
-        began, spent = time.perf_counter(), time.process_time()
-        bpy.ops.neural_ik.live_bake(first=1, last=240)
-        say(f"bake of 240 frames: {time.perf_counter() - began:.2f} s, {time.process_time() - spent:.2f} s of CPU time")
+        for posing in ("LEARNED", "NATURAL"):
+            for count in (1, 5):
+                seconds, missed = drag(begin(count, posing))
+                middle, least = np.median(seconds) * 1000, seconds.min() * 1000
+                say(
+                    f"{posing.lower()} posing, {count} character{'s' * (count > 1)}: solve and write {middle:.3f} ms per update "
+                    f"(median of {len(seconds)}), minimum {least:.3f} ms; largest miss {missed * 1000:.4f} mm"
+                )
+            (collection,) = begin(1, posing)
+            live_ik.target_objects(collection)["EFFECTOR", "RightHand"].location.z += 0.1
+            bpy.context.view_layer.update()
+            began, spent = time.perf_counter(), time.process_time()
+            bpy.ops.neural_ik.live_bake(first=1, last=240)
+            took, used = time.perf_counter() - began, time.process_time() - spent
+            say(f"{posing.lower()} posing, bake of 240 frames: {took:.2f} s, {used:.2f} s of CPU time")
         (collection,) = begin(1)
         ob = live_ik.live_of(collection) and collection.neural_ik_live.armature
         live_ik.end(bpy.context, collection, keep=False)
