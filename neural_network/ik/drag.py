@@ -29,7 +29,7 @@ from .body_shape import BodyShape, make_shape
 from .context import headings
 from .drag_conditions import Aims, Conditions, DragSettings, Measured, Pose, Targets, make_conditions, skew_products
 from .quick_limits import JointLimits
-from .single_kinematics import forward_one, make_plan
+from .single_kinematics import forward_one, local_products, make_plan, rest_to_t
 
 
 class Hips(NamedTuple):
@@ -90,14 +90,7 @@ class Drag:
         self._limits = JointLimits(skeleton)
         self._covariance = density.with_anatomy(skeleton, covariance)
         self._ends = np.array([*skeleton.effectors, 0])
-        # core quaternion of a bone -> rot_local: into bone axes, then the T-pose in front
-        into_bone = np.tile(np.eye(4), (skeleton.count, 1, 1))
-        into_bone[:, 1:, 1:] = skeleton.basis.transpose(0, 2, 1)
-        t_pose = rotations.quaternion_from_axis_angle(skeleton.t_pose)
-        self._local = np.stack([quick.left_product(q) for q in t_pose]) @ into_bone
-        # multiplied on the right, makes a rotation from the real rest one from the T-posed rest
-        rest, basis = skeleton.rest_arm[self._ends, :3, :3], skeleton.basis[self._ends]
-        self._to_t = rest @ (skeleton.axes.T @ basis).transpose(0, 2, 1)
+        self._local, self._to_t = local_products(skeleton), rest_to_t(skeleton, self._ends.tolist())
         self.begin(rot_local, root_pos, ground)
 
     def begin(self, rot_local: np.ndarray, root_pos: np.ndarray, ground: float = 0.0) -> None:

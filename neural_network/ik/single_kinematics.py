@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..core import quick_rotations as quick
+from ..core import rotations
 from ..core.skeleton import Skeleton
 from .refinement import TRUNK_FIRST
 
@@ -103,3 +105,17 @@ def relative_one(plan: KinematicPlan, inverse: np.ndarray) -> np.ndarray:
     out = np.matmul(inverse.take(plan.parents, axis=0), inverse.transpose(0, 2, 1))
     out[0] = inverse[0].T
     return out
+
+
+def local_products(skeleton: Skeleton) -> np.ndarray:
+    """(J, 4, 4) that take core quaternions of the bones, as columns, to rot_local: into bone axes, then the T-pose in front."""
+    into_bone = np.tile(np.eye(4), (skeleton.count, 1, 1))
+    into_bone[:, 1:, 1:] = skeleton.basis.transpose(0, 2, 1)
+    t_pose = rotations.quaternion_from_axis_angle(skeleton.t_pose)
+    return np.asarray(np.stack([quick.left_product(q) for q in t_pose]) @ into_bone)
+
+
+def rest_to_t(skeleton: Skeleton, bones: list[int]) -> np.ndarray:
+    """(K, 3, 3) that, multiplied on the right, make rotations of ``bones`` (K) from the real rest ones from the T-posed rest."""
+    rest, basis = skeleton.rest_arm[bones, :3, :3], skeleton.basis[bones]
+    return np.asarray(rest @ (skeleton.axes.T @ basis).transpose(0, 2, 1))

@@ -29,7 +29,7 @@ from .context import SHORTEST_HEADING, limb_lengths
 from .goals import Goals
 from .network import Network, stack
 from .refinement import clamp
-from .single_kinematics import IDENTITY, forward_one, heads_one, make_plan, relative_one
+from .single_kinematics import IDENTITY, forward_one, heads_one, local_products, make_plan, relative_one
 from .single_refinement import project_on_normals, refine_one
 
 TOLERANCE = 1e-10
@@ -109,11 +109,7 @@ class SinglePoseSolver:
         right = rig.rest_arm[bones, :3, :3] @ rig.basis[bones].transpose(0, 2, 1)
         self.rest_products = np.stack([quick.right_product(q) for q in rotations.quaternion_from_matrix(right)])
         self.rest_is_plain = bool(np.allclose(self.rest_products, np.eye(4), atol=1e-9))
-        # core quaternion of a bone -> rot_local: into bone axes, then the T-pose in front
-        into_bone = np.tile(np.eye(4), (rig.count, 1, 1))
-        into_bone[:, 1:, 1:] = rig.basis.transpose(0, 2, 1)
-        t_pose = np.stack([quick.left_product(q) for q in rotations.quaternion_from_axis_angle(rig.t_pose)])
-        self.local_products = t_pose @ into_bone
+        self.local_products = local_products(rig)
 
     # ------------------------------------------------------------------ the three calls
 

@@ -24,6 +24,7 @@ from . import batches, network, novelty, refinement, single_pose
 from .context import Targets, features, headings
 from .goals import Goals, checked, rows, stack
 from .network import Network
+from .single_kinematics import rest_to_t
 
 __all__ = ["REACHED", "STEPS", "Goals", "Session", "Solution", "Solver"]
 
@@ -84,8 +85,7 @@ class Solver:
         bones = list(rig.effectors)
         self._bones = np.array(bones)
         self._feet = [bones.index(f) for f in rig.feet]
-        # multiplied on the right, makes a rotation from the real rest one from the T-posed rest
-        self._to_t = rig.rest_arm[bones, :3, :3] @ (rig.axes.T @ rig.basis[bones]).transpose(0, 2, 1)
+        self._to_t = rest_to_t(rig, bones)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], skeleton: Skeleton | None = None) -> Solver:

@@ -7,12 +7,12 @@ the body. On all other frames the correction goes on; it is kept in the file whi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...core import rotations
+from . import scene_targets
 from .state import FRAME, LiveCharacter
 
 KEYED = "neural_ik_keyed"  # frame -> transforms (E + 1, 7) of the base pose there, flat
@@ -47,18 +47,17 @@ def keep(collection: Any, base: np.ndarray, targets: np.ndarray) -> None:
 def whole(
     live: LiveCharacter,
     collection: Any,
-    moved_along: Callable[[LiveCharacter, np.ndarray, np.ndarray], np.ndarray],
     base: np.ndarray,
     targets: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The whole correction on a keyed frame: the one kept, and by what ``targets`` (T, 7) have left ``base`` (E + 1, 7) since.
 
-    ``moved_along(live, old, targets)`` moves targets along from the base pose ``old``. Returns base and targets as for :func:`keep`.
+    Returns base and targets as for :func:`keep`.
     """
     kept = np.array(collection[CORRECTION]).reshape(-1, 7) if CORRECTION in collection else np.zeros((0, 7))
     if len(kept) != len(base) + len(targets):
         return base, targets
-    out = moved_along(live, kept[: len(base)], kept[len(base) :])
+    out = scene_targets.moved_along(live, kept[: len(base)], kept[len(base) :])
     rows = slice(0, len(base))
     out[rows, :3] += targets[rows, :3] - base[:, :3]
     turned = rotations.quaternion_multiply(targets[rows, 3:], rotations.quaternion_conjugate(base[:, 3:]))

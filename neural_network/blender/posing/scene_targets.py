@@ -11,6 +11,7 @@ import numpy as np
 from mathutils import Matrix, Quaternion
 
 from ...core import forward_kinematics as fk
+from ...core import rotations
 from ...core.skeleton import Skeleton
 from ...core.tree import limb
 from ...ik.drag_session import DragSession
@@ -264,6 +265,34 @@ def _turn(target: Any, matrix: Matrix) -> Quaternion:
     else:
         target.rotation_euler = turn.to_euler(target.rotation_mode, target.rotation_euler)
     return turn
+
+
+def moved_along(live: LiveCharacter, old: np.ndarray, transforms: np.ndarray) -> np.ndarray:
+    """Targets (T, 7) after the base pose changed from ``old`` (E + 1, 7): their offsets from it turn with the body's heading."""
+    turn = _heading_turn(live, old[-1], live.base_transforms[-1])
+    after = transforms.copy()
+    for row, target in enumerate(live.targets):
+        is_hint = row >= len(old)
+        if not target.name or target.driven or target.pin != "NONE" or not (target.use or is_hint):
+            continue
+        reference = -1 if is_hint else row
+        new = live.base_transforms[reference]
+        after[row, :3] = new[:3] + turn @ (transforms[row, :3] - old[reference, :3])
+        if not is_hint:
+            offset = rotations.quaternion_multiply(transforms[row, 3:], rotations.quaternion_conjugate(old[row, 3:]))
+            after[row, 3:] = rotations.quaternion_multiply(offset, new[3:])
+    return after
+
+
+def _heading_turn(live: LiveCharacter, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """(3, 3) rotation about the up axis between two transforms (7) of the root, so that offsets keep to their side of the body."""
+    axes = live.rig.skeleton.axes
+    rest = rotations.matrix_from_quaternion(live.rest[-1])
+    angles = []
+    for transform in (old, new):
+        root = axes @ rotations.matrix_from_quaternion(transform[3:]) @ rest.T @ axes.T
+        angles.append(np.arctan2(root[1, 0], root[0, 0]))
+    return axes.T @ rotations.matrix_from_axis_angle(np.array([0, 0, angles[1] - angles[0]])) @ axes
 
 
 def reset(live: LiveCharacter, ob: bpy.types.Object) -> None:

@@ -353,7 +353,7 @@ def key_frame(live: LiveCharacter, collection: Any, ob: bpy.types.Object) -> Non
         rebase(live, collection, ob, also_before=True)
         return
     if keyed_frames.shown(live, collection):
-        base, targets = keyed_frames.whole(live, collection, _moved_along, base, targets)
+        base, targets = keyed_frames.whole(live, collection, base, targets)
     rebase(live, collection, ob, also_before=True)
     keyed_frames.keep(collection, base, targets)
     keyed_frames.add(live, collection)
@@ -391,7 +391,7 @@ def follow_animation(live: LiveCharacter, collection: Any, ob: bpy.types.Object)
             live.before[name] = np.where(animated, values, live.before[name])
     targets = live.solved_for
     if targets is not None and len(targets) >= len(live.targets) and keyed_frames.shown(live, collection):
-        old, targets = keyed_frames.whole(live, collection, _moved_along, old, targets)
+        old, targets = keyed_frames.whole(live, collection, old, targets)
     store_channels(collection, BASE, live.base)
     store_channels(collection, BEFORE, live.before)
     collection[FRAME] = bpy.context.scene.frame_current_final
@@ -400,7 +400,7 @@ def follow_animation(live: LiveCharacter, collection: Any, ob: bpy.types.Object)
     anchor(live, ob)
     if live.solved_for is None or targets is None or len(targets) < len(live.targets):
         return None
-    after = _moved_along(live, old, targets)
+    after = scene_targets.moved_along(live, old, targets)
     if keyed_frames.shown(live, collection):
         keyed_frames.keep(collection, old, targets)
         after = keyed_frames.at_base(live, after)
@@ -410,31 +410,3 @@ def follow_animation(live: LiveCharacter, collection: Any, ob: bpy.types.Object)
         if target is not None:  # else it was deleted, which reading the targets notices
             scene_targets.place(target, after[row], to_world)
     return after
-
-
-def _moved_along(live: LiveCharacter, old: np.ndarray, transforms: np.ndarray) -> np.ndarray:
-    """Targets (T, 7) after the base pose changed from ``old`` (E + 1, 7): their offsets from it turn with the body's heading."""
-    turn = _heading_turn(live, old[-1], live.base_transforms[-1])
-    after = transforms.copy()
-    for row, target in enumerate(live.targets):
-        is_hint = row >= len(old)
-        if not target.name or target.driven or target.pin != "NONE" or not (target.use or is_hint):
-            continue
-        reference = -1 if is_hint else row
-        new = live.base_transforms[reference]
-        after[row, :3] = new[:3] + turn @ (transforms[row, :3] - old[reference, :3])
-        if not is_hint:
-            offset = rotations.quaternion_multiply(transforms[row, 3:], rotations.quaternion_conjugate(old[row, 3:]))
-            after[row, 3:] = rotations.quaternion_multiply(offset, new[3:])
-    return after
-
-
-def _heading_turn(live: LiveCharacter, old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """(3, 3) rotation about the up axis between two transforms (7) of the root, so that offsets keep to their side of the body."""
-    axes = live.rig.skeleton.axes
-    rest = rotations.matrix_from_quaternion(live.rest[-1])
-    angles = []
-    for transform in (old, new):
-        root = axes @ rotations.matrix_from_quaternion(transform[3:]) @ rest.T @ axes.T
-        angles.append(np.arctan2(root[1, 0], root[0, 0]))
-    return axes.T @ rotations.matrix_from_axis_angle(np.array([0, 0, angles[1] - angles[0]])) @ axes
