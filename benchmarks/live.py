@@ -7,12 +7,17 @@ of order and missing, the memory that the server's process gained after ``--sett
 fills), and the time one answer takes the server alone, which a busy computer affects least.
 
 ``--before FOLDER`` compares with the server of another checkout, and ``--beside`` measures one client beside five hostile
-streams as well: floods of training frames, of predictions and of handshakes, of legs and of wide frames. The servers are
-measured in turn, some seconds each, so that whatever else the computer does affects both alike. Printed are the medians over
-the rounds of p99 alone against before, and of p99 beside the streams against alone::
+streams as well: floods of training frames, of predictions and of handshakes, of legs and of wide frames, mixed, or five of
+the kinds in ``--hostile``. The servers are measured in turn, some seconds each, so that whatever else the computer does
+affects both alike. Printed are the medians over the rounds of p99 alone against before, and of p99 beside the streams against
+alone::
 
     git clone -q . /tmp/before && git -C /tmp/before checkout -q COMMIT
     python -m benchmarks.live --beside --before /tmp/before --rounds 6
+
+Where the system tells (Linux), each turnaround is also given without the time that the server and this client were ready to
+run and waited for a processor: ``own`` is what the server itself takes. ``cpu`` is the part of a processor that the server,
+the hostile program and this client used, and ``waited`` the part of the time that the server was kept waiting.
 """
 
 from __future__ import annotations
@@ -136,11 +141,13 @@ def measure(seconds: float, rate: float, settle: float, clients: int) -> dict[st
 
 
 WIDE = {"name": "p", "kind": "position"}, {"name": "q", "kind": "rotation"}
-HOSTILE = ("frames", "frames", "wide", "predictions", "handshakes")
-"""The five streams of ``flood``."""
+HOSTILE = {"mixed": ("frames", "frames", "wide", "predictions", "handshakes")} | {
+    kind: (kind,) * 5 for kind in ("frames", "wide", "predictions", "handshakes")
+}
+"""The five streams of ``flood``, of each kind."""
 
 
-def flood(port: int, seconds: float) -> None:
+def flood(port: int, seconds: float, kinds: tuple[str, ...]) -> None:
     """Send all that the server takes over five connections at once."""
     legs, wide = walk(60, 120), np.zeros(757)
     wide[3], wide[257:] = 1, np.tile([1, 0, 0, 0], 125)
@@ -148,7 +155,7 @@ def flood(port: int, seconds: float) -> None:
     rotations = [{"name": f"o{k}", "kind": "rotation", "space": "parent"} for k in range(125)]
     free = {"axes": list(ARMATURE), "layout": "free", "inputs": [*WIDE, *numbers], "outputs": rotations}
     streams: dict[socket.socket, list[bytes]] = {}
-    for i, kind in enumerate(HOSTILE):
+    for i, kind in enumerate(kinds):
         hello = (free if kind in ("wide", "handshakes") else {"axes": list(ARMATURE), "layout": "legs"}) | {
             "rig": f"h{i}"
         }
@@ -184,11 +191,22 @@ def pause(process: subprocess.Popen[str], paused: bool) -> None:
         process.send_signal(signal.SIGSTOP if paused else signal.SIGCONT)
 
 
-def compare(before: Path | None, beside: bool, rounds: int, seconds: float, rate: float) -> dict[str, object]:
-    """p99 of one client with each server in turn, alone and ``beside`` five hostile streams; returns figures and ratios."""
+def scheduled(pid: int | str) -> np.ndarray:
+    """(2) [ms] for how long a process has used processors, and has been ready and waited for one; NaN where none tells."""
+    try:
+        words = Path(f"/proc/{pid}/schedstat").read_text().split()
+    except OSError:
+        return np.full(2, np.nan)
+    return np.array([int(words[0]), int(words[1])]) / 1e6
+
+
+def compare(
+    before: Path | None, hostile: tuple[str, ...], rounds: int, seconds: float, rate: float
+) -> dict[str, object]:
+    """p99 of one client with each server in turn, alone and beside each kind of ``hostile``; returns figures and ratios."""
     rows = walk(1200, rate)
     roots = {"now": ROOT} | ({"before": before} if before else {})
-    p99: dict[str, list[float]] = {}
+    found: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         servers = {name: serving(root, f"{folder}/{name}") for name, root in roots.items()}
         try:
@@ -196,7 +214,7 @@ def compare(before: Path | None, beside: bool, rounds: int, seconds: float, rate
             for name, client in clients.items():  # until its trainee is past its first steps
                 drive([client], servers[name][0], rows, 5, rate, 0)
             for _ in range(rounds):
-                for case in ("alone", "beside") if beside else ("alone",):
+                for case in ("alone", *hostile):
                     for name, client in clients.items():
                         server, port = servers[name]
                         for other, (process, _) in servers.items():  # the one that is not measured costs nothing
@@ -207,25 +225,49 @@ def compare(before: Path | None, beside: bool, rounds: int, seconds: float, rate
                             "benchmarks.live",
                             "--flood",
                             str(port),
+                            "--hostile",
+                            case,
                             "--seconds",
                             str(seconds + 1),
                         ]
-                        hostile = subprocess.Popen(words, cwd=ROOT) if case == "beside" else None
+                        flooding = None if case == "alone" else subprocess.Popen(words, cwd=ROOT)
                         time.sleep(1.0)
+                        others = {"server": server.pid, "client": "self"}
+                        others |= {} if flooding is None else {"hostile": flooding.pid}
+                        begin, was = time.perf_counter(), {k: scheduled(pid) for k, pid in others.items()}
                         figures = drive([client], server, rows, seconds, rate, 0)
-                        p99.setdefault(f"{case} {name}", []).append(float(str(figures["p99_ms"])))
-                        if hostile is not None:
-                            hostile.wait()
+                        used = {
+                            k: (scheduled(pid) - was[k]) / (time.perf_counter() - begin) / 1e3
+                            for k, pid in others.items()
+                        }
+                        row = {k: float(str(figures[k])) for k in ("p99_ms", "p99_own_ms")}
+                        row |= {f"{k}_cpu": round(float(part), 2) for k, (part, _) in used.items()}
+                        row["server_waited"] = round(float(used["server"][1]), 2)
+                        for key, value in row.items():
+                            found.setdefault(f"{case} {name}", {}).setdefault(key, []).append(value)
+                        if flooding is not None:
+                            flooding.wait()
         finally:
             for server, _ in servers.values():
                 pause(server, False)
                 server.terminate()
                 server.wait()
-    out: dict[str, object] = {"rounds": rounds, "p99_ms": p99}
-    for a, b in (("alone now", "alone before"), ("beside now", "alone now"), ("beside before", "alone before")):
-        if a in p99 and b in p99:
-            out[f"{a} / {b}"] = round(float(np.median(p99[a]) / np.median(p99[b])), 3)
+    out: dict[str, object] = {
+        "rounds": rounds,
+        **{case: {k: _row(v) for k, v in f.items()} for case, f in found.items()},
+    }
+    pairs = [(f"{case} {name}", f"alone {name}") for case in hostile for name in roots]
+    for a, b in [("alone now", "alone before"), *pairs]:
+        if a in found and b in found:
+            for key, word in (("p99_ms", ""), ("p99_own_ms", ", own")):
+                ratio = float(np.median(found[a][key]) / np.median(found[b][key]))
+                if np.isfinite(ratio):
+                    out[f"{a} / {b}{word}"] = round(ratio, 3)
     return out
+
+
+def _row(values: list[float]) -> str:
+    return " ".join(f"{v:g}" for v in values)
 
 
 def drive(
@@ -234,6 +276,7 @@ def drive(
     """Send at a steady rate; the first client requests predictions, the others teach rigs of their own."""
     asking = clients[0]
     turnaround: list[float] = []
+    waited: list[float] = []
     disorder = missing = late = 0
     newest = 0
     memory: list[tuple[float, float]] = []
@@ -248,6 +291,7 @@ def drive(
         row = rows[tick % len(rows)]
         for client in clients:
             client.train(row)
+        queued = scheduled(server.pid)[1] + scheduled("self")[1]
         sequence = asking.predict(row[:63])
         sent = time.perf_counter()
         answered = False
@@ -264,6 +308,7 @@ def drive(
                     found, _ = p.read_status(message.payload)
                     status = f"{found.frames} frames, {found.steps} steps, usual error {found.usual:.4f} rad, state {found.state}"
         turnaround.append(time.perf_counter() - sent)
+        waited.append(float(scheduled(server.pid)[1] + scheduled("self")[1] - queued))
         missing += not answered
         if tick % int(rate) == 0:
             memory.append((tick / rate, resident(server.pid)))
@@ -272,12 +317,14 @@ def drive(
                     pass
     settled = [m for t, m in memory if t >= min(settle, seconds / 2)] or [memory[-1][1]]
     ms = 1e3 * np.array(turnaround)
+    own = np.maximum(0, ms - waited)
     return {
         "seconds": round(time.perf_counter() - begin, 1),
         "rate": rate,
         "clients": len(clients),
         "p50_ms": round(float(np.percentile(ms, 50)), 3),
         "p99_ms": round(float(np.percentile(ms, 99)), 3),
+        "p99_own_ms": round(float(np.percentile(own, 99)), 3),
         "p99.9_ms": round(float(np.percentile(ms, 99.9)), 3),
         "max_ms": round(float(ms.max()), 3),
         "out_of_order": disorder,
@@ -301,6 +348,9 @@ if __name__ == "__main__":
     parser.add_argument("--clients", type=positive(int), default=1)
     parser.add_argument("--before", type=Path, metavar="FOLDER", help="another checkout to compare with")
     parser.add_argument("--beside", action="store_true", help="measure one client beside five hostile streams as well")
+    parser.add_argument(
+        "--hostile", nargs="+", choices=HOSTILE, default=["mixed"], help="kinds of these streams (%(default)s)"
+    )
     parser.add_argument("--rounds", type=positive(int), default=6, help="of the comparison (%(default)s)")
     parser.add_argument(
         "--round-seconds", type=positive(float), default=6, help="of each of its measurements (%(default)s)"
@@ -308,8 +358,9 @@ if __name__ == "__main__":
     parser.add_argument("--flood", type=positive(int), metavar="PORT", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.flood is not None:
-        flood(given.flood, given.seconds)
+        flood(given.flood, given.seconds, HOSTILE[given.hostile[0]])
     elif given.before is not None or given.beside:
-        print(json.dumps(compare(given.before, given.beside, given.rounds, given.round_seconds, given.rate), indent=1))
+        kinds = tuple(given.hostile) if given.beside else ()
+        print(json.dumps(compare(given.before, kinds, given.rounds, given.round_seconds, given.rate), indent=1))
     else:
         print(json.dumps(measure(given.seconds, given.rate, given.settle, given.clients), indent=1))

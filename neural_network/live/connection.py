@@ -11,7 +11,7 @@ import contextlib
 import secrets
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -82,6 +82,8 @@ class Connection:
     """Message type -> the newest prediction or solve that waits to be answered."""
     barrier: Message | None = None
     """A message that changes what others mean: it waits until all before it are done, and nothing after it is looked at."""
+    greeting: Iterator[None] | None = None
+    """What is left to do for the handshake that is the barrier."""
     saving: Message | None = None
     """A request to save that is answered once the rig is saved; until then nothing else is."""
     spent: float = 0.0
@@ -202,7 +204,7 @@ class Connection:
         self.inbox.clear()
         self.requests.clear()
         self.frames.clear()
-        self.barrier = self.saving = None
+        self.barrier = self.greeting = self.saving = None
         self.send(data)
         self.closing = True
 

@@ -179,10 +179,10 @@ def _number(value: object, where: str, least: float, most: float) -> float:
 def _channels(value: object, where: str) -> tuple[Channel, ...]:
     out = []
     for item in _list(value, where):
-        if not isinstance(item, dict) or not set(item) <= {"name", "kind", "space"}:
+        if not isinstance(item, dict) or not item.keys() <= {"name", "kind", "space"}:
             raise ValueError(f"{where}: expected objects with name, kind and space, got {item!r:.80}")
-        parts = (item.get("name"), item.get("kind"), item.get("space", "world"))
-        out.append(Channel(*(_text(part, where) for part in parts)))
+        kind, space = item.get("kind"), item.get("space", "world")
+        out.append(Channel(_text(item.get("name"), where), _text(kind, where), _text(space, where)))
     return tuple(out)
 
 

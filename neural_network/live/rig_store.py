@@ -19,11 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from ..core.messages import counted
+from .frame_store import Changed
 from .handshake import Hello
 from .kept_file import KeptFile, unused
 from .layouts import ChannelLayout
 from .learner import new_trainee, weight_count
-from .trainee import Changed, Settings, Trainee
+from .trainee import Settings, Trainee
 
 MOST_RIGS = 16
 """Taught rigs in memory: as many as there are clients, so that one who comes always finds a place that nobody uses."""
@@ -250,23 +251,25 @@ class RigStore:
     def learn(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> None:
         """Take training steps for ``seconds``, the rigs in turn, at least one step where one is due.
 
-        Ends early once ``interrupted``, and once a rig has got some of the memory that it needs for its first step: no more
-        at a time. A rig that cannot learn is paused, and the others go on.
+        Ends early, also in the middle of a step, which the next call completes, once ``interrupted``; and once a rig has got
+        some of the memory that it needs for its first step: no more at a time. A rig that cannot learn is paused, and the
+        others go on.
         """
         end = time.perf_counter() + seconds
         while hungry := [rig for rig in self.rigs.values() if self._may_learn(rig)]:
-            rig = min(hungry, key=lambda r: r.spent)
-            rig.spent = max(rig.spent, self._turn)
-            self._turn, began = rig.spent, time.perf_counter()
+            rig = min(hungry, key=lambda r: (not r.trainee.begun, r.spent))  # never more than one that is not complete
+            if not rig.trainee.begun:
+                rig.spent = self._turn = max(rig.spent, self._turn)
+            began, complete = time.perf_counter(), True
             try:
                 if rig.trainee.prepare():
                     return
-                rig.trainee.train(1)
+                complete = rig.trainee.go_on()
                 rig.spent += time.perf_counter() - began
             except Exception as error:  # of this rig alone
                 rig.trainee.pause()
                 self._tell("error", f"{rig.name} stopped learning: {type(error).__name__}: {error}")
-            if time.perf_counter() >= end or interrupted():
+            if (complete and time.perf_counter() >= end) or interrupted():
                 return
 
     # -- files -------------------------------------------------------------------------------------------------------

@@ -139,7 +139,9 @@ class Server:
             self._dismiss_silent(client, now)
         self._store.tend(now)
         savers = [c for c in self._clients if c.saving is not None]
-        while savers and self._store.writing and CLOCK() < used + POLL_SECONDS and not self._anything_to_read():
+        while (
+            savers and self._store.writing and CLOCK() < used + POLL_SECONDS and not (self._waiting() or self._asked())
+        ):
             self._store.tend(now)
         for client in savers:
             self._requests.answer_saved(client)
@@ -148,7 +150,8 @@ class Server:
         if self._resting:
             self._resting = set()
         else:
-            self._store.learn(begin + work_seconds - time.perf_counter(), self._anything_to_read)
+            seconds = 0.0 if self._waiting() else begin + work_seconds - time.perf_counter()
+            self._store.learn(seconds, self._asked)
             self._rest_until = time.perf_counter() + REST * (CLOCK() - used)
         return self.poll_events()
 
@@ -163,9 +166,12 @@ class Server:
         Learning fills ``LEARNING`` of the usual time between two requests. Then nothing is done until the next one, so that it is
         answered at once and not after a learning step; where none comes, learning goes on. While some clients send more
         than can be served, there is a rest after each poll, in which only the others are heard: a server that never rests
-        is put behind other programs by the system just when such a client asks.
+        is put behind other programs by the system just when such a client asks. The rest counts as time of those who have to
+        wait for it: otherwise each of them would soon have used less than a client that needs little, and come first.
         """
         busy = {c.number for c in self._clients if c.waits}
+        if any(c.waits and c.spent < self._turn for c in self._clients):  # one that has not had its share
+            return
         others = [c for c in self._clients if c.number not in busy]
         if busy and any(c.hello is not None for c in others):
             seconds = min(seconds, self._rest_until - time.perf_counter())
@@ -181,8 +187,13 @@ class Server:
         if time.perf_counter() >= self._deaf_until:
             reading.append(self._listener)
         writing = [c.socket for c in others if c.outbox]
+        began = time.perf_counter()
         with contextlib.suppress(OSError, ValueError):
             select.select(reading, writing, [], max(0.0, seconds))
+        rested = time.perf_counter() - began
+        for client in self._clients:
+            if client.number in busy:
+                client.spent += rested / len(busy)
         if busy and others and time.perf_counter() < self._rest_until:
             self._resting = busy
 
@@ -262,10 +273,16 @@ class Server:
 
     def _serve(self, now: float, end: float) -> None:
         """Act on messages until ``end``, one after the other, always of the client that has used least time."""
+        everyone = True
         while True:
-            self._receive(now)
-            waiting = [c for c in self._clients if c.waits and c.number not in self._resting]
+            self._receive(now, everyone)
+            everyone = False
+            waiting = self._waiting()
             if not waiting:
+                if not self._resting:  # nobody is owed anything, so all begin again as equals
+                    self._turn = max([self._turn, *(c.spent for c in self._clients)])
+                    for client in self._clients:
+                        client.spent = self._turn
                 return
             client = min(waiting, key=lambda c: c.spent)
             self._turn = max(self._turn, client.spent)
@@ -276,9 +293,9 @@ class Server:
             if over >= end:
                 return
 
-    def _receive(self, now: float) -> None:
-        """Read what has come, and sort it."""
-        for client in self._readable():
+    def _receive(self, now: float, everyone: bool) -> None:
+        """Read what has come, and sort it; unless from ``everyone``, from those of whom nothing waits."""
+        for client in self._readable(everyone):
             began = CLOCK()
             before = len(client.inbox)
             if not client.receive():
@@ -292,17 +309,22 @@ class Server:
         for client in [c for c in self._clients if c.ended and not c.waits and c.saving is None]:
             client.close("left")
 
-    def _readable(self) -> list[Connection]:
-        """Clients that have sent something, or have closed their end."""
-        open_ = [c for c in self._clients if not c.ended and not c.closing]
+    def _readable(self, everyone: bool = True) -> list[Connection]:
+        """Clients that have sent something, or have closed their end; unless ``everyone``, those of whom nothing waits."""
+        open_ = [c for c in self._clients if not c.ended and not c.closing and (everyone or not c.waits)]
         try:
             ready = set(select.select([c.socket for c in open_], [], [], 0)[0])
         except (OSError, ValueError):  # a socket that broke just now, or more files than select can handle: try all
             return open_
         return [c for c in open_ if c.socket in ready]
 
-    def _anything_to_read(self) -> bool:
-        return any(c.waits for c in self._clients) or bool(self._readable())
+    def _waiting(self) -> list[Connection]:
+        """Clients whose messages wait for their turn."""
+        return [c for c in self._clients if c.waits and c.number not in self._resting]
+
+    def _asked(self) -> bool:
+        """Whether a client of which nothing waits has sent something."""
+        return bool(self._readable(everyone=False))
 
     def _sort(self, client: Connection) -> None:
         try:

@@ -10,7 +10,6 @@ One mutable object is wanted here: a stream has a state. Everything that is deci
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import statistics
@@ -25,11 +24,12 @@ import numpy as np
 from ..core.files import json_of, read_archive
 from ..learning import layers, model_file
 from ..learning.optimizer import Adam, AdamSettings, inverse_time
+from . import frame_store
+from .frame_store import FrameStore
 
 NEW, LEARNING, SOLVING = 0, 1, 2
 STATES = ("new", "learning", "solving")
 KIND = "live"  # of the model file
-_GROWTH = 128 << 10  # [bytes] by which the replay store grows, at most
 _ARRAYS = 10  # as large as the weights, which learning needs besides them
 _SMALLEST = 1e-30  # a deviation below this was damaged, not measured; in float32 it would be zero
 _OLDER_FORMAT = 1  # of saved files before model files had kinds
@@ -113,10 +113,6 @@ class _Snapshot:
     slow: float
 
 
-class Changed(Exception):
-    """A trainee was reset, undone or loaded while it was being saved: nothing was written."""
-
-
 class Trainee:
     """Learns ``inputs`` -> ``outputs`` from a stream of frames.
 
@@ -140,6 +136,9 @@ class Trainee:
             raise ValueError(f"trainee: expected at least one input and one output, got {inputs} and {self.groups}")
         counted = self.groups[:judged]
         self._starts, self._judged = np.cumsum((0, *counted[:-1])), sum(counted)
+        s, row = self.settings, 4 * max(self.inputs, self.outputs)
+        capacity = int(max(64, min(s.store_frames, s.store_bytes // row)))
+        self.store = FrameStore(self.inputs, self.outputs, capacity, s.recent)
         self._rng = rng or np.random.default_rng(0)
         self.reset()
 
@@ -149,23 +148,19 @@ class Trainee:
         self._widths = (self.inputs, *s.hidden, self.outputs)
         self._made = False
         self._memory: list[np.ndarray] = []
-        row = 4 * max(self.inputs, self.outputs)
-        self.capacity = int(max(64, min(s.store_frames, s.store_bytes // row)))
-        self._x, self._y = np.zeros((0, self.inputs), np.float32), np.zeros((0, self.outputs), np.float32)
-        self._age = np.zeros(0, np.int64)
+        self._begun: Iterator[None] | None = None
+        """A learning step that is not complete."""
+        self.store.clear()
         self._moments = np.zeros((2, self.inputs)), np.zeros((2, self.outputs))
         self._scales = (np.zeros(self.inputs), np.ones(self.inputs), np.zeros(self.outputs), np.ones(self.outputs))
         self._scales32 = tuple(v.astype(np.float32) for v in self._scales)
         self._next_scale = 1
-        self.frames, self.stored, self._rows = 0, 0, 0
+        self.frames, self._rows = 0, 0
         self.state, self.paused, self.poisoned = NEW, False, False
         self.error, self.usual = float("nan"), float("nan")
         self._slow, self._calm, self._armed, self._since_snapshot = float("nan"), 0, False, 0
         self._recent_errors: list[float] = []
-        self._newest: list[int] = []
         self._good: _Snapshot | None = None
-        self._overwritten: dict[int, tuple[Any, ...]] | None = None
-        """While it is being saved: index of a row of the store -> what it was when saving began."""
 
     def _make(self) -> None:
         """Make the network with the first frame: a rig that nobody teaches takes no memory."""
@@ -177,7 +172,7 @@ class Trainee:
         for weight, _ in self._stack.layers[:-1]:
             self._rng.standard_normal(out=weight.reshape(-1), dtype=np.float32)
             weight /= np.sqrt(len(weight))
-        self._make_room(64)
+        self.store.make_room()
         self._made = True
 
     def prepare(self) -> bool:
@@ -258,15 +253,37 @@ class Trainee:
         end = clock() + seconds
         done = 0
         while done < steps and self.hungry and (done == 0 or clock() < end):
-            self._step()
+            while not self.go_on():
+                pass
             done += 1
         return done
+
+    def go_on(self) -> bool:
+        """Do a part of a learning step, about a third; True where that has completed it, or there is nothing to do.
+
+        Between the parts frames may be observed, predictions made, and the trainee saved: the weights change in the last.
+        """
+        if self._begun is None:
+            if not self.hungry:
+                return True
+            self._begun = self._step()
+        try:
+            next(self._begun)
+        except StopIteration:
+            self._begun = None
+            return True
+        return False
+
+    @property
+    def begun(self) -> bool:
+        """Whether a learning step is not complete."""
+        return self._begun is not None
 
     @property
     def hungry(self) -> bool:
         """True where a step would be made: not paused, enough frames seen, not more steps made than they are worth."""
         s = self.settings
-        return not self.paused and self.stored >= s.first_frames and self.steps < s.steps_a_frame * self.frames
+        return not self.paused and self.store.stored >= s.first_frames and self.steps < s.steps_a_frame * self.frames
 
     def status(self) -> Status:
         """What to show: state, frames, error."""
@@ -276,7 +293,7 @@ class Trainee:
 
     def pause(self) -> None:
         """Stop learning; predicting goes on."""
-        self.paused = True
+        self.paused, self._begun = True, None
 
     def resume(self) -> None:
         """Learn again; the guard takes the present error as the usual one."""
@@ -336,29 +353,10 @@ class Trainee:
         weights = {"about", *tensors}
         tensors |= {f"scale_{i}": a for i, a in enumerate(self._scales)}
         tensors |= {f"moment_{i}": a.copy() for i, a in enumerate(self._moments)}
-        overwritten: dict[int, tuple[Any, ...]] = {}
-        self._overwritten = overwritten
-        names = ("replay.inputs", "replay.outputs", "replay.frame")
-        arrays: tuple[np.ndarray, ...] = (self._x, self._y, self._age)
-        for which, (name, array) in enumerate(zip(names, arrays, strict=True)):
-            read = functools.partial(self._rows_then, which, overwritten)
-            rows[name] = model_file.Rows((self.stored, *array.shape[1:]), array.dtype, read)
-        try:
-            for name in model_file.write_in_pieces(path, model_file.Model(KIND, about, tensors), rows, put=put):
+        with self.store.saving() as frames:
+            model = model_file.Model(KIND, about, tensors)
+            for name in model_file.write_in_pieces(path, model, {**rows, **frames}, put=put):
                 yield name in weights
-        finally:
-            if self._overwritten is overwritten:
-                self._overwritten = None
-
-    def _rows_then(self, which: int, overwritten: dict[int, tuple[Any, ...]], begin: int, end: int) -> np.ndarray:
-        """Rows of the inputs, outputs or ages of the replay store as they were when saving began."""
-        if self._overwritten is not overwritten:
-            raise Changed("the trainee was reset, undone or saved again meanwhile")
-        out: np.ndarray = (self._x, self._y, self._age)[which][begin:end].copy()
-        for at, row in overwritten.items():
-            if begin <= at < begin + len(out):
-                out[at - begin] = row[which]
-        return out
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Take up what ``save`` wrote. Raises ValueError, and changes nothing, where the file is of other sizes."""
@@ -390,11 +388,7 @@ class Trainee:
         self._scales = (scale_0, scale_1, scale_2, scale_3)
         self._scales32 = tuple(v.astype(np.float32) for v in self._scales)
         self._moments = (np.array(tensors["moment_0"], np.float64), np.array(tensors["moment_1"], np.float64))
-        n = min(len(tensors["replay.inputs"]), self.capacity)
-        self._make_room(n)
-        self._x[:n], self._y[:n] = tensors["replay.inputs"][:n], tensors["replay.outputs"][:n]
-        self._age[:n] = tensors["replay.frame"][:n]
-        self.stored, self._newest = n, _newest(self._age[:n], self.settings.recent)
+        self.store.fill(*(tensors[name] for name in frame_store.NAMES))
         self.frames, self.state = numbers["frames"], numbers["state"]
         self.usual, self._slow, self._armed = errors["usual"], errors["slow"], armed
         self.error, self._next_scale = errors["error"], numbers["next_scale"]
@@ -439,8 +433,8 @@ class Trainee:
         sudden = statistics.median(self._recent_errors)  # the cut between two takes is one bad frame, not a jump
         full = len(self._recent_errors) == s.guard_frames
         if self._armed and full and not self.paused and sudden > max(s.guard * self._slow, s.alarm * s.threshold):
-            self.paused = self.poisoned = True
-            self.state = LEARNING
+            self.pause()
+            self.poisoned, self.state = True, LEARNING
         if not self.paused:
             self._slow += (min(self.error, 4 * self._slow + 1e-12) - self._slow) / 300
         self._since_snapshot += 1
@@ -450,29 +444,11 @@ class Trainee:
 
     def _keep(self, x: np.ndarray, y: np.ndarray) -> None:
         self._rows += 1
-        if self.stored < self.capacity:
-            self._make_room(self.stored + 1)
-            at = self.stored
-            self.stored += 1
-        else:  # reservoir sampling (Vitter 1985), but the newest frame always comes in
-            at = int(self._rng.integers(self.capacity))
-            if self._overwritten is not None:
-                self._overwritten.setdefault(at, (self._x[at].copy(), self._y[at].copy(), self._age[at]))
-        self._x[at], self._y[at], self._age[at] = x, y, self.frames
-        self._newest = [i for i in self._newest if i != at][-(self.settings.recent - 1) :] + [at]
+        self.store.keep(x, y, self.frames, self._rng)
         for moments, value in zip(self._moments, (x, y), strict=True):
             delta = value - moments[0]
             moments[0] += delta / self._rows
             moments[1] += delta * (value - moments[0])
-
-    def _make_room(self, rows: int) -> None:
-        have = len(self._x)
-        if rows > have:
-            more = max(64, _GROWTH // (4 * max(self.inputs, self.outputs)))
-            size = min(self.capacity, max(rows, min(2 * have, have + more)))
-            for array in (self._x, self._y, self._age):
-                # in place, so that the old rows and the new ones are never both in memory; nothing else refers to them
-                array.resize((size, *array.shape[1:]), refcheck=False)
 
     def _rescale(self) -> None:
         """Bring the standardisation up to date; the weights stay, and learn the difference (see ``observe`` for when)."""
@@ -483,17 +459,18 @@ class Trainee:
         self._scales = (mean.copy(), deviation, out_mean.copy(), out_deviation)
         self._scales32 = tuple(v.astype(np.float32) for v in self._scales)
 
-    def _step(self) -> None:
+    def _step(self) -> Iterator[None]:
         s = self.settings
         self._prepare()
-        rows = self._rng.integers(self.stored, size=min(s.batch, max(8, self.stored)))
-        rows[: len(self._newest)] = self._newest[: len(rows)]
+        rows = self.store.batch(s.batch, self._rng)
         mean, deviation, out_mean, out_deviation = self._scales32
-        x = self._near((self._x[rows] - mean) / deviation)
-        y = (self._y[rows] - out_mean) / out_deviation
+        x = self._near((self.store.x[rows] - mean) / deviation)
+        y = (self.store.y[rows] - out_mean) / out_deviation
         activations = layers.forward(self._stack, x)
+        yield
         # the gradient of half the mean squared residual: mean over the batch, sum over the outputs
         layers.backward(self._stack, activations, (activations[-1] - y) / np.float32(len(x)), self._gradients)
+        yield
         rate = max(s.least_rate, s.rate * inverse_time(self.steps + 1, s.half_steps))
         self._adam.update(self._flat, self._slope, rate)
 
@@ -528,22 +505,12 @@ class Trainee:
         self.usual = self.error = good.usual
         self._slow, self._calm, self._armed, self._since_snapshot = good.slow, 0, True, 0
         self.state, self._recent_errors = SOLVING, []
-        kept = np.flatnonzero(self._age[: self.stored] <= good.frames)
-        n = len(kept)
-        self._overwritten = None
-        for begin in range(0, n, 256):  # in place: a row is never written before it is read
-            rows = kept[begin : begin + 256]
-            for array in (self._x, self._y, self._age):
-                array[begin : begin + len(rows)] = array[rows]
-        self.stored, self._newest = n, _newest(self._age[:n], self.settings.recent)
+        self._begun = None
+        self.store.forget_after(good.frames)
 
 
 def _zeros(begin: int, end: int) -> np.ndarray:
     return np.zeros(end - begin, np.float32)
-
-
-def _newest(age: np.ndarray, count: int) -> list[int]:
-    return [int(i) for i in np.argsort(age)[-count:]]
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:

@@ -429,7 +429,7 @@ def test_a_fault_that_one_client_meets_ends_neither_the_server_nor_another_clien
     def broken(*_: object) -> None:
         raise ZeroDivisionError("in the step")
 
-    monkeypatch.setattr(here.rig("good").trainee, "train", broken)
+    monkeypatch.setattr(here.rig("good").trainee, "go_on", broken)
     here.teach(good, 40)
     here.poll(3)
     assert here.rig("good").trainee.paused
@@ -506,6 +506,75 @@ def test_the_one_who_has_used_least_time_is_served_first(world, monkeypatch) -> 
     assert here.server.frames == 50, "what did not fit into a poll was done later, and nothing was dropped"
 
 
+def test_the_rest_of_those_who_send_too_much_counts_as_theirs(world, monkeypatch) -> None:
+    """Otherwise a client that needs little has soon used more than each of them, and waits behind them all."""
+    here = world()
+    greedy = [here.meet(f"greedy {i}")[0] for i in range(2)]
+    good, _ = here.meet("good")
+    inputs, outputs = legs_rows(np.random.default_rng(0), 10)
+    flood = b"".join(p.pack_numbers(p.TRAIN, np.concatenate(r)) for r in zip(inputs, outputs, strict=True))
+    monkeypatch.setattr(server, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(server, "REST", 1e6)
+    for ours in greedy:
+        ours.send(flood)
+    here.poll()
+    before = [client.spent for client in here.server._clients]
+    here.server.wait(0.02)
+    rested = [client.spent - was for client, was in zip(here.server._clients, before, strict=True)]
+    assert rested == pytest.approx([0.01, 0.01, 0.0], rel=0.5, abs=1e-4)
+    good.close()
+
+
+def test_a_wide_handshake_is_done_in_turns(world, monkeypatch) -> None:
+    """With a budget of one turn a poll, others are answered before a handshake of many channels is."""
+    here = world()
+    good, _ = here.meet("good")
+    here.teach(good)
+    wide = here.connect()
+    here.poll()
+    wide.send(p.pack_json(p.HANDSHAKE, WIDE))
+    monkeypatch.setattr(server, "POLL_SECONDS", 0.0)
+    served_good, served_wide = here.server._clients
+    here.poll()
+    assert served_wide.greeting is not None
+    good.recv(1 << 16)
+    good.send(p.pack(p.PING, b"now"))
+    served_good.spent = 0.0
+    here.poll()
+    assert b"now" in good.recv(1 << 16)
+    assert served_wide.greeting is not None
+    here.poll(2)
+    assert served_wide.hello is not None
+    assert b'"version":1' in wide.recv(1 << 16)
+
+
+def test_a_wide_handshake_that_is_wrong_is_refused_in_its_last_turn_and_the_next_is_taken(world) -> None:
+    here = world()
+    ours = here.connect()
+    wrong = WIDE | {"outputs": [{"name": "o", "kind": "nonsense"}]}
+    assert "expected a kind" in words(here.ask(ours, p.pack_json(p.HANDSHAKE, wrong), p.HANDSHAKE))
+    assert here.ask(ours, p.pack_json(p.HANDSHAKE, WIDE), p.HANDSHAKE).type == p.HANDSHAKE
+
+
+def test_a_request_interrupts_a_learning_step(world) -> None:
+    here = world(settings=Settings(steps_a_frame=1000))
+    good, _ = here.meet("good")
+    inputs, outputs = legs_rows(np.random.default_rng(0), 40)
+    for row in np.concatenate([inputs, outputs], axis=1):
+        good.send(p.pack_numbers(p.TRAIN, row))
+        here.poll()
+    trainee = here.rig("good").trainee
+    here.until(lambda: trainee.steps > 2)
+    steps = trainee.steps
+    store = here.server._store
+    store.learn(10.0, lambda: True)
+    assert trainee.begun
+    assert trainee.steps == steps
+    good.send(p.pack_numbers(p.PREDICT, inputs[0]))
+    here.until(lambda: here.server.predictions == 1)
+    here.until(lambda: trainee.steps > steps)
+
+
 def test_a_flood_of_any_kind_makes_no_poll_long(world) -> None:
     """Processor time of a poll with five clients that keep their sockets full: the budget, one message and one step."""
     for kind in ("legs", "wide", "handshakes"):
@@ -575,7 +644,7 @@ def test_a_message_allocates_at_most_two_mebibytes_at_default_settings(world, tm
                 before, _ = tracemalloc.get_traced_memory()
                 tracemalloc.reset_peak()
                 ours.send(message)
-                here.poll()
+                here.poll(3 if message is messages[0] else 1)  # a wide handshake takes three turns
                 assert tracemalloc.get_traced_memory()[1] - before < 2 << 20
                 with contextlib.suppress(BlockingIOError):
                     last = ours.recv(1 << 20)
@@ -656,15 +725,16 @@ def test_a_rig_that_learns_is_fair_to_others(world) -> None:
     steps = {"slow": 0, "quick": 0}
 
     class Pupil:
-        hungry, paused = True, False
+        hungry, paused, begun = True, False, False
         prepare = staticmethod(lambda: False)
 
         def __init__(self, name: str, seconds: float) -> None:
             self.name, self.seconds = name, seconds
 
-        def train(self, count: int) -> None:
-            steps[self.name] += count
+        def go_on(self) -> bool:
+            steps[self.name] += 1
             time.sleep(self.seconds)
+            return True
 
     for name, seconds in (("slow", 0.01), ("quick", 0.001)):
         pupil: Any = Pupil(name, seconds)

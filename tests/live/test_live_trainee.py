@@ -46,6 +46,35 @@ def test_it_learns_the_whole_path_and_not_only_the_newest_frames() -> None:
     assert mean_error(trainee, x, y) < 0.05 * constant
 
 
+def test_a_step_in_parts_is_the_same_step() -> None:
+    """The weights change in its last part only, so that predictions between the parts are those before it."""
+    whole, parts = (Trainee(3, (3,), SMALL, np.random.default_rng(0)) for _ in range(2))
+    x, y = stream(60)
+    for trainee in (whole, parts):
+        for row in zip(x, y, strict=True):
+            trainee.observe(*row)
+    for _ in range(5):
+        assert whole.train(1) == 1
+        before = parts.predict(x)
+        while not parts.go_on():
+            assert parts.begun
+            assert np.array_equal(parts.predict(x), before)
+        assert not parts.begun
+        assert np.array_equal(parts.predict(x), whole.predict(x))
+
+
+@pytest.mark.parametrize("change", [Trainee.pause, Trainee.reset])
+def test_a_step_that_is_not_complete_is_dropped_where_learning_ends(change) -> None:
+    trainee = Trainee(3, (3,), SMALL, np.random.default_rng(0))
+    for row in zip(*stream(60), strict=True):
+        trainee.observe(*row)
+    assert not trainee.go_on()
+    change(trainee)
+    assert not trainee.begun
+    assert trainee.go_on()
+    assert trainee.steps == 0
+
+
 @pytest.mark.slow
 def test_the_states_go_from_new_over_learning_to_solving_and_back_when_the_rig_changes() -> None:
     trainee = Trainee(3, (3,), SMALL, np.random.default_rng(0))
@@ -94,7 +123,7 @@ def test_a_jump_in_loss_pauses_learning_and_undo_forgets_the_poison() -> None:
     assert trainee.undo()
     assert not trainee.status().paused
     assert mean_error(trainee, x, y) < 3 * before
-    assert np.abs(trainee._y[: trainee.stored]).max() < 1  # no poisoned row is left to replay
+    assert np.abs(trainee.store.y[: trainee.store.stored]).max() < 1  # no poisoned row is left to replay
     trainee.train(300)
     assert mean_error(trainee, x, y) < 3 * before
 
@@ -209,9 +238,9 @@ def test_the_replay_store_keeps_its_size_however_long_the_stream() -> None:
     trainee = Trainee(3, (3,), settings, np.random.default_rng(0))
     for x, y in zip(*stream(500), strict=True):
         trainee.observe(x, y)
-    assert trainee.capacity == trainee.stored == 80
-    assert trainee._age.max() == 500
-    assert trainee._age.min() < 400
+    assert trainee.store.capacity == trainee.store.stored == 80
+    assert trainee.store.age.max() == 500
+    assert trainee.store.age.min() < 400
 
 
 @pytest.mark.slow
@@ -261,14 +290,14 @@ def test_files_from_before_model_files_had_kinds_still_load(tmp_path: Path) -> N
     arrays = {"w": np.concatenate([a.ravel() for a in order])}
     arrays |= {"m": np.zeros_like(arrays["w"]), "v": np.zeros_like(arrays["w"])}
     arrays |= {f"s{i}": a for i, a in enumerate(trainee._scales)} | {f"n{i}": a for i, a in enumerate(trainee._moments)}
-    n = trainee.stored
-    arrays |= {"x": trainee._x[:n], "y": trainee._y[:n], "age": trainee._age[:n]}
+    n = trainee.store.stored
+    arrays |= {"x": trainee.store.x[:n], "y": trainee.store.y[:n], "age": trainee.store.age[:n]}
     np.savez(tmp_path / "old.npz", head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
     other = Trainee(trainee.inputs, trainee.groups, trainee.settings)
     other.load(tmp_path / "old.npz")
     x = np.linspace(-1, 1, trainee.inputs)
     assert np.array_equal(other.predict(x), trainee.predict(x))
-    assert (other.frames, other.steps, other.stored) == (trainee.frames, trainee.steps, trainee.stored)
+    assert (other.frames, other.steps, other.store.stored) == (trainee.frames, trainee.steps, trainee.store.stored)
     arrays["w"] = arrays["w"][:-1]
     np.savez(tmp_path / "old.npz", head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
     with pytest.raises(ValueError, match="the file is damaged"):
