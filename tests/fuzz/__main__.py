@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``python -m tests.fuzz [files|messages|kills|blender|all] [--count N] [--seed N]``: exit code 1 where anything failed."""
+"""``python -m tests.fuzz [files|messages|kills|blender|window|all] [--count N] [--seed N]``: exit code 1 where anything failed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # before NumPy: times are those of one processor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests' own modules, such as conftest
 
-MODULES = {"files": "files", "messages": "messages", "kills": "kills", "blender": "interruptions"}
+MODULES = {
+    "files": "files",
+    "messages": "messages",
+    "kills": "kills",
+    "blender": "interruptions",
+    "window": "windows",
+}
 """Word on the command line -> module of this package."""
 
 
@@ -24,6 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run what was asked for, one after the other, and print every failure."""
     from neural_network.core.messages import require
     from neural_network.learning.arguments import positive
+
+    from . import windows
 
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Try to break Neural IK, at random.")
     parser.add_argument("what", nargs="?", choices=(*MODULES, "all"), default="all", help="what to try (%(default)s)")
@@ -41,6 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             continue
         if word == "blender":
             require("bpy", "uv run --group test python -m tests.fuzz blender installs it")
+        if word == "window" and (reason := windows.missing()):
+            say(f"window: skipped, {reason}")
+            if args.what == "all":
+                continue
+            return 2
         module = importlib.import_module(f"tests.fuzz.{name}")
         count, begin = module.COUNT if args.count is None else args.count, time.monotonic()
         say(f"== {word}: {count} with seed {args.seed}")

@@ -33,7 +33,7 @@ from neural_network.ik import network
 from neural_network.motion import pose_set
 
 from .interruptions import KINDS, MARK, REPO, surroundings
-from .scene_state import World, differences, state
+from .scene_state import World, differences, empty_file, into_window, open_file, state
 
 bpy: Any = importlib.import_module("bpy")
 Vector: Any = importlib.import_module("mathutils").Vector
@@ -84,7 +84,7 @@ def _other_scene(world: World) -> None:
 
 
 def _other_file(world: World) -> None:
-    bpy.ops.wm.read_homefile(use_empty=True)
+    empty_file()
 
 
 def _undo(world: World) -> None:
@@ -253,7 +253,7 @@ def job_case(
         return f"{what} at step {steps}", "finished", check(result)
     failures = differences(expected, state(), ("texts",))
     if change is _save:
-        bpy.ops.wm.open_mainfile(filepath=str(world.folder / "saved.blend"))
+        open_file(str(world.folder / "saved.blend"))
         failures += [f"in the saved file {text}" for text in differences(expected, state(), ("texts", "scene"))]
     return f"{what} at step {steps}", how.split(":")[0], failures
 
@@ -419,7 +419,7 @@ def live_case(world: World, rng: np.random.Generator) -> Case:
     if what == "saved and loaded":
         path = str(world.folder / "live.blend")
         bpy.ops.wm.save_as_mainfile(filepath=path)
-        bpy.ops.wm.open_mainfile(filepath=path)
+        open_file(path)
     if what == "frames":
         for frame in (*rng.integers(1, 30, 3).tolist(), 7):
             bpy.context.scene.frame_set(frame)
@@ -568,6 +568,9 @@ def kill_case(world: World, rng: np.random.Generator) -> Case:
     target = world.folder / "killed" / "poses.npz"
     target.parent.mkdir(exist_ok=True)
     words = [sys.executable, "-m", "tests.fuzz.interruptions", "saver", str(target), world.file]
+    if not bpy.app.background:  # a Blender of its own, whose Python alone has no bpy
+        script = str(Path(__file__).with_name("in_window.py"))
+        words = [bpy.app.binary_path, "--background", "--python", script, "--", "saver", str(target), world.file]
     environment = surroundings()
     process = subprocess.Popen(words, cwd=REPO, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout is not None
@@ -597,16 +600,24 @@ CASES: dict[str, Callable[[World, np.random.Generator], Case]] = {
 
 def cases(seed: int, first: int, stop: int) -> None:
     """Run cases in this process, and print a line for each."""
+    for line in each_case(seed, first, stop):
+        print(line, flush=True)  # noqa: T201
+
+
+def each_case(seed: int, first: int, stop: int) -> Iterator[str]:
+    """Run cases in this process; yields a line after each."""
     with tempfile.TemporaryDirectory(prefix="nik_case_") as folder:
+        into_window()
         world = World(Path(folder))
         for case in range(first, stop):
+            into_window()
             kind = KINDS[case % len(KINDS)]
             try:
                 what, outcome, failures = CASES[kind](world, np.random.default_rng([seed, case]))
             except Exception:
                 what, outcome, failures = "", "raised", [" / ".join(traceback.format_exc().splitlines()[-6:])]
             row = {"case": case, "kind": kind, "what": what, "outcome": outcome, "failures": failures}
-            print(MARK + json.dumps(row), flush=True)  # noqa: T201
+            yield MARK + json.dumps(row)
 
 
 def saver(target: Path, file: str) -> None:
@@ -615,7 +626,7 @@ def saver(target: Path, file: str) -> None:
     path_of: Any = lambda *_, **__: str(target.parent / "user")  # noqa: E731
     bpy.utils.extension_path_user = path_of
     blender.register("neural_ik_fuzz")
-    bpy.ops.wm.open_mainfile(filepath=file)
+    open_file(file)
     found = []
     for names in ("walk", "walk\nkick"):
         bpy.ops.neural_ik.extract_data(actions=names)

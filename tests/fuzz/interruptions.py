@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Work in Blender interrupted at any moment: ``python -m tests.fuzz blender``, with the ``bpy`` of this Python.
 
+``windows.py`` runs the same cases in a window.
+
 Each case does something in a small scene (Extract Data, Import Mocap, Bake, Live IK, Record, Train, Save to Disk) and interrupts
 it: Esc, an error at the n-th call, undo, Edit Mode, a deleted bone, another file, a killed process. Afterwards the scene must
 be as if only the interruption had happened (keys and actions byte for byte), files must be whole, and nothing may be lost.
@@ -33,14 +35,28 @@ MARK = "@@ "
 
 def run(count: int, seed: int, say: Callable[[str], None]) -> list[str]:
     """Interrupt ``count`` times; returns the failures in words."""
+    return run_in(_module, count, seed, say)
+
+
+def _module(seed: int, first: int, stop: int) -> tuple[int, str]:
+    words = [sys.executable, "-m", "tests.fuzz.interruptions", "cases", *map(str, (seed, first, stop))]
+    with tempfile.TemporaryDirectory(prefix="nik_interruptions_") as folder:
+        return _child(words, folder, PATIENCE)
+
+
+def run_in(
+    blender: Callable[[int, int, int], tuple[int, str]], count: int, seed: int, say: Callable[[str], None]
+) -> list[str]:
+    """Interrupt ``count`` times; ``blender(seed, first, stop)`` runs some of the cases in a Blender of their own.
+
+    It returns the exit code and what was printed.
+    """
     failures: list[str] = []
     done: Counter[str] = Counter()
     first = 0
     while first < count:
         stop = min(count, first + IN_ONE_PROCESS)
-        words = [sys.executable, "-m", "tests.fuzz.interruptions", "cases", *map(str, (seed, first, stop))]
-        with tempfile.TemporaryDirectory(prefix="nik_interruptions_") as folder:
-            code, said = _child(words, folder, PATIENCE)
+        code, said = blender(seed, first, stop)
         finished = first
         for line in said.splitlines():
             if not line.startswith(MARK):

@@ -17,6 +17,33 @@ SEEN = 1e-4
 """[m, or parts of a quaternion] what nobody sees."""
 
 
+_context: list[Any] = []
+"""The context that operators find in a window. It is kept: where a file is opened, its window is gone before it can be left."""
+
+
+def into_window() -> None:
+    """Make the 3D view the context of what follows, as if the pointer were in it; a timer has none, nor has a file just opened."""
+    if bpy.app.background:
+        return
+    window = bpy.context.window_manager.windows[0]
+    areas = sorted(window.screen.areas, key=lambda area: area.type != "VIEW_3D")
+    region = next(region for region in areas[0].regions if region.type == "WINDOW")
+    _context.append(bpy.context.temp_override(window=window, area=areas[0], region=region))
+    _context[-1].__enter__()
+
+
+def open_file(path: str) -> None:
+    """Open a .blend."""
+    bpy.ops.wm.open_mainfile(filepath=path)
+    into_window()
+
+
+def empty_file() -> None:
+    """Open an empty file."""
+    bpy.ops.wm.read_homefile(use_empty=True)
+    into_window()
+
+
 class World:
     """Blender with the extension, and the small scene that every case begins with."""
 
@@ -27,7 +54,7 @@ class World:
         bpy.utils.extension_path_user = path_of
         blender.register("neural_ik_fuzz")
         self.file = str(folder / "begin.blend")
-        bpy.ops.wm.read_homefile(use_empty=True)
+        empty_file()
         bpy.ops.neural_ik.add_demo_character()
         ob = bpy.context.active_object
         for action in list(bpy.data.actions):
@@ -59,7 +86,7 @@ class World:
     def fresh(self, weights: bool = False) -> Any:
         """Open the scene again; returns the character."""
 
-        bpy.ops.wm.open_mainfile(filepath=self.file)
+        open_file(self.file)
         memory.start("neural_ik_fuzz")
         if weights:
             bpy.ops.neural_ik.load_weights()

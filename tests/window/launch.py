@@ -50,11 +50,18 @@ def build(folder: Path) -> Path:
 
 def run(scenario: str, zip_path: Path, out: Path, timeout: float = 900) -> subprocess.CompletedProcess[str]:
     """Run a scenario for a fresh user; its exit code is 0 where it held."""
+    return run_script(SCENARIOS, [scenario, str(zip_path), str(out)], out, timeout, zip_path.parent)
+
+
+def run_script(
+    file: Path, words: list[str], out: Path, timeout: float, *visible: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run a Python file in a window, for a fresh user, with ``words`` after ``--``; it finds this repository, ``out`` and
+    ``visible``, and ends Blender itself."""
     out.mkdir(parents=True, exist_ok=True)
-    words = [scenario, str(zip_path), str(out)]
     script = os.environ.get("NIK_BLENDER_GUI")
     if script:
-        shown = [str(zip_path.parent), str(out), os.environ.get("NIK_MOCAP", "")]
+        shown = [*map(str, visible), str(out), os.environ.get("NIK_MOCAP", "")]
         env = {
             **os.environ,
             "BLENDER_GUI_ARGS": "--enable-event-simulate",
@@ -65,12 +72,12 @@ def run(scenario: str, zip_path: Path, out: Path, timeout: float = 900) -> subpr
             "BLENDER_GUI_TIMEOUT": str(int(timeout)),
         }
         subprocess.run([script, "reset-profile"], env=env, cwd=REPO, check=True, capture_output=True)
-        start = [script, "run", str(SCENARIOS), *words]
+        start = [script, "run", str(file), *words]
         return subprocess.run(
             start, env=env, cwd=REPO, capture_output=True, text=True, check=False, timeout=timeout + 60
         )
     with tempfile.TemporaryDirectory(prefix="neural_ik_user_", ignore_cleanup_errors=True) as user:
         geometry = ["--window-geometry", "0", "0", *map(str, SIZE)]
-        start = [str(blender()), "--enable-event-simulate", *geometry, "--python", str(SCENARIOS), "--", *words]
+        start = [str(blender()), "--enable-event-simulate", *geometry, "--python", str(file), "--", *words]
         env = {**os.environ, "BLENDER_USER_RESOURCES": user}
         return subprocess.run(start, env=env, cwd=REPO, capture_output=True, text=True, check=False, timeout=timeout)
