@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Walks: a network or a teacher, parameters that may change, a way and a floor become motion whose feet stand.
+
+The network says what each pose is like; where the body is follows from the parameters (its speed is what was asked for), and
+exact feet (:mod:`.planting`) make it stand. Core axes: the walk begins at the origin along -Y unless a way says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ..core import reference_rig, rotations
+from ..core.rotations import matrix_from_axis_angle
+from ..core.skeleton import Skeleton
+from . import curves, parameters, representation
+from .motion_files import smoothed
+from .parameters import get
+from .planting import Ground, Stance, flat_ground, plant
+from .representation import CYCLE
+from .styles import changes
+from .teacher import KinematicTeacher, Road, body
+
+Way = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Points (N, 2) [m] and headings (N) [rad] at ways (N) [m] along a path."""
+
+PADDING = 1.4  # cycles before and after what is asked for, so that every stance is whole
+LATEST = 12  # samples of a cycle at most whose drift is kept
+
+
+class Source(Protocol):
+    """Who knows what poses are like: the network (:class:`.network.Gait`), or the teacher."""
+
+    def numbers(self, values: np.ndarray, phase: np.ndarray) -> np.ndarray:
+        """The 101 numbers (N, 101) at phases (N) [cycles] with parameters (P) or (N, P)."""
+
+
+@dataclass(frozen=True)
+class Taught:
+    """A teacher as a source; parameters may not change along the way."""
+
+    teacher: KinematicTeacher
+
+    def numbers(self, values: np.ndarray, phase: np.ndarray) -> np.ndarray:
+        """See :class:`Source`."""
+        one = values if values.ndim == 1 else values[0]
+        return smoothed(self.teacher.motion(one), phase)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A walk that was made."""
+
+    turns: np.ndarray
+    """(F, J, 3, 3) local core rotations."""
+    root: np.ndarray
+    """(F, 3) [m] the Hips' head."""
+    contact: np.ndarray
+    """(F, 2) bool, feet that stand."""
+    cycle_seconds: float
+    """Of the first frame."""
+    missing: float
+    """[m] the most by which a leg does not reach."""
+
+
+def arc_way(values: np.ndarray) -> Way:
+    """The way of a walk whose turn does not change, see :class:`.teacher.Road`."""
+    return Road(values).at
+
+
+def walk(
+    source: Source,
+    values: np.ndarray,
+    frames: int,
+    fps: float,
+    rig: Skeleton | None = None,
+    way: Way | None = None,
+    ground: Ground | None = None,
+    phase: float = 0.0,
+    loop: bool = False,
+) -> Walk:
+    """``frames`` frames of a walk at ``fps``.
+
+    Args:
+        source: the network.
+        values: (P) parameters, or (frames, P) where they change.
+        frames: at least 1.
+        fps: frames a second.
+        rig: the body, with the reference rig's bones; None: the reference rig in the parameters' proportions. The parameters'
+            proportions should be the body's, see :func:`proportions_of`; lengths scale with its legs.
+        way: along which to go; None: the arc of the parameters' turn (those of the first frame).
+        ground: heights of the floor; None: a floor at 0, or the slope of the first frame's parameters.
+        phase: at which the first frame is [cycles].
+        loop: ``frames`` frames are a whole number of cycles, of which the rates are made to fit.
+    """
+    if frames < 1 or not fps > 0:
+        raise ValueError(f"expected at least one frame and a rate above 0, got {frames} frames at {fps:g} a second")
+    first = values if values.ndim == 1 else values[0]
+    rig = body(first) if rig is None else rig
+    scale = rig.leg_length / float(parameters.leg_of(first))
+    clock = _clock(values, frames, fps, phase, scale, loop)
+    pose = representation.decode(rig, source.numbers(clock.values, clock.phase))
+    road = Road(_sized(first, scale))
+    way = road.at if way is None else way
+    ground = (road.height if road.rise else flat_ground) if ground is None else ground
+    offset = _swayed(source, clock, scale)
+    centre, heading = way(clock.far)
+    turn = _yaw(heading)
+    turns = pose.turns.copy()
+    turns[:, 0] = turn @ turns[:, 0]
+    root = np.einsum("nab,nb->na", turn, offset)
+    root[:, :2] += centre
+    root[:, 2] = pose.height * scale + _smooth_floor(ground, centre, rig.leg_length, clock)
+    planted = plant(rig, turns, root, _stances(clock), ground, _clear(clock), _least(clock))
+    rows = slice(clock.before, clock.before + frames)
+    seconds = float(1 / (clock.rate[clock.before] * fps))
+    return Walk(planted.turns[rows], planted.root[rows], planted.contact[rows], seconds, planted.missing)
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """Phase and way of every frame, with frames before and after those asked for."""
+
+    values: np.ndarray  # (F, P)
+    phase: np.ndarray  # (F) cycles, never wrapped
+    far: np.ndarray  # (F) m
+    rate: np.ndarray  # (F) cycles a frame
+    stride: np.ndarray  # (F) m a cycle
+    before: int
+
+
+def _clock(values: np.ndarray, frames: int, fps: float, phase: float, scale: float, loop: bool) -> _Clock:
+    many = np.broadcast_to(values, (frames, values.shape[-1])) if values.ndim == 1 else values
+    if len(many) != frames:
+        raise ValueError(f"parameters: expected {frames} rows, one a frame, got {len(many)}")
+    rate = 1 / (parameters.cycle_seconds(many) * fps) / np.sqrt(scale)
+    if loop:
+        whole = max(1.0, round(float(rate.sum())))
+        rate = rate * (whole / rate.sum())
+    stride = 2 * parameters.step(many) * scale
+    before, after = (int(np.ceil(PADDING / r)) + 2 for r in (rate[0], rate[-1]))
+    index = np.clip(np.arange(-before, frames + after), 0, frames - 1)
+    many, rate, stride = many[index], rate[index], stride[index]
+    travelled = np.concatenate([[0.0], np.cumsum(rate[:-1])])
+    far = np.concatenate([[0.0], np.cumsum(rate[:-1] * stride[:-1])])
+    return _Clock(many, phase + travelled - travelled[before], far - far[before], rate, stride, before)
+
+
+def _sized(values: np.ndarray, scale: float) -> np.ndarray:
+    """Parameters whose lengths are those of a body ``scale`` times as large."""
+    out = np.array(values, float)
+    out[parameters.INDEX["step_length"]] *= scale
+    out[parameters.INDEX["turn"]] /= scale
+    return out
+
+
+def _yaw(angle: np.ndarray) -> np.ndarray:
+    zero = 0 * angle
+    return matrix_from_axis_angle(np.stack([zero, zero, angle], axis=-1))
+
+
+def _swayed(source: Source, clock: _Clock, scale: float) -> np.ndarray:
+    """(F, 3) [m] how far the Hips are off the point that moves evenly, to the left and back: their velocity, integrated.
+
+    It is integrated over a whole cycle for the parameters of a few frames, and blended between those.
+    """
+    out = np.zeros((len(clock.phase), 3))
+    same = bool((clock.values == clock.values[0]).all())
+    knots = (
+        np.array([0])
+        if same
+        else np.unique(np.linspace(0, len(clock.phase) - 1, 2 + len(clock.phase) // 8).astype(int))
+    )
+    found = []
+    grid = np.arange(CYCLE) / CYCLE
+    for knot in knots:
+        values = clock.values[knot]
+        numbers = source.numbers(values, grid)
+        velocity = numbers[:, [8, 6]] * representation.CONTROL_RATE * [1, -1]  # to the left, back
+        seconds = float(parameters.cycle_seconds(values))
+        coefficients = curves.coefficients(velocity, LATEST)
+        angular = 2 * np.pi * np.arange(1, LATEST + 1)[:, None] / seconds
+        cosine, sine = coefficients[1 : LATEST + 1], coefficients[LATEST + 1 :]
+        whole = np.concatenate([np.zeros((1, 2)), -sine / angular, cosine / angular])
+        found.append(whole)
+    waves = curves.basis(np.mod(clock.phase, 1), LATEST)
+    if same:
+        out[:, :2] = waves @ found[0]
+    else:
+        stacked = np.array(found).reshape(len(knots), -1)
+        frames = np.arange(len(clock.phase))
+        each = np.stack([np.interp(frames, knots, column) for column in stacked.T], axis=1).reshape(len(frames), -1, 2)
+        out[:, :2] = np.einsum("nk,nkc->nc", waves, each)
+    return out * scale
+
+
+def _stances(clock: _Clock) -> list[Stance]:
+    """The stances of both feet over all frames, by the parameters at the frame of each strike."""
+    frames = np.arange(len(clock.phase), dtype=float)
+    out = []
+    for k in (0, 1):
+        late = 0.0 if k == 0 else parameters.right_strike(clock.values)
+        own = clock.phase - late
+        first, last = int(np.floor(own[0])), int(np.floor(own[-1]))
+        for cycle in range(first, last + 1):
+            begin = float(np.interp(cycle, own, frames)) if cycle >= own[0] else (cycle - own[0]) / clock.rate[0]
+            at = int(np.clip(round(begin), 0, len(frames) - 1))
+            share = float(parameters.stance_share(clock.values[at])[k])
+            over = cycle + share
+            end = (
+                float(np.interp(over, own, frames))
+                if over <= own[-1]
+                else frames[-1] + (over - own[-1]) / clock.rate[-1]
+            )
+            if end >= 0:
+                out.append(Stance(k, begin, end))
+    return sorted(out, key=lambda s: s.begin)
+
+
+def _clear(clock: _Clock) -> np.ndarray:
+    values = clock.values[clock.before]
+    return changes(values, np.zeros((2, 1)), parameters.stance_share(values)).clear
+
+
+def _least(clock: _Clock) -> np.ndarray | None:
+    tiptoe = get(clock.values, "tiptoe")
+    if not tiptoe.any():
+        return None
+    return np.radians(15.0) * np.stack([tiptoe, tiptoe], axis=1)
+
+
+def _smooth_floor(ground: Ground, centre: np.ndarray, leg: float, clock: _Clock) -> np.ndarray:
+    """(F) [m] height of the floor under the Hips, averaged over a step before and after."""
+    heights = ground(centre)
+    if not np.ptp(heights):
+        return heights
+    width = max(1.0, 0.22 / float(clock.rate.mean()))
+    reach = int(np.ceil(2.5 * width))
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
+    return np.convolve(_extended(heights, reach), kernel / kernel.sum(), "valid")
+
+
+def _extended(values: np.ndarray, reach: int) -> np.ndarray:
+    """Values (F) continued evenly by ``reach`` at both ends."""
+    steps = np.arange(1, reach + 1)
+    before = values[0] - steps[::-1] * (values[1] - values[0])
+    return np.concatenate([before, values, values[-1] + steps * (values[-1] - values[-2])])
+
+
+def proportions_of(rig: Skeleton) -> dict[str, float]:
+    """The proportions (parameters by name) of a body with the reference rig's bones, its legs scaled to the reference's."""
+    own = reference_rig.reference()
+    representation.require_rig(rig)
+    scale = rig.leg_length / own.leg_length
+    parts = {
+        "thigh": ("LeftShin", "RightShin"),
+        "shank": ("LeftFoot", "RightFoot"),
+        "arm": ("LeftForeArm", "LeftHand", "RightForeArm", "RightHand"),
+        "torso": ("Spine", "Spine1", "Spine2", "NeckLower"),
+    }
+    out = {}
+    for name, bones in parts.items():
+        lengths = [sum(float(np.linalg.norm(r.offsets[r.names.index(bone)])) for bone in bones) for r in (rig, own)]
+        entry = parameters.TABLE[parameters.INDEX[name]]
+        out[name] = float(np.clip(lengths[0] / lengths[1] / scale, entry.least, entry.most))
+    return out
+
+
+def to_local(rig: Skeleton, turns: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """rot_local (F, J, 3) [rad] and the Hips' head (F, 3) [m, armature] of core rotations and heads."""
+    rot = rig.from_core(rotations.axis_angle_from_matrix(turns))
+    return rot, root @ rig.axes
