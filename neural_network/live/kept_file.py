@@ -63,6 +63,20 @@ class KeptFile:
         if self.saved_at == before:  # otherwise it was reset or undone meanwhile
             self.saved_at = frames
 
+    def remove(self) -> str:
+        """Delete the file; returns why it is left, in words, where another program has saved it since. Raises OSError."""
+        if self.path is None or not self.path.parent.exists():
+            return ""
+        with alone_in(self.path.parent):
+            if contents(self.path) not in ("", self.seen):
+                return (
+                    f"another program has saved {self.path.name} since it was read here, so the file is left as it is; do the "
+                    "same again to delete that too"
+                )
+            self.path.unlink(missing_ok=True)
+            self.seen = ""
+        return ""
+
     def _put(self, temporary: Path, path: Path) -> None:
         """Rename a file that is written to ``path``, or beside it where that holds what was never seen here."""
         with alone_in(path.parent):

@@ -156,6 +156,23 @@ def test_a_second_character_leaves_the_first_ones_files_byte_for_byte(two: tuple
     assert {name: left[name] for name in before} == before
 
 
+def test_resetting_leaves_weights_that_another_program_has_saved_since(two: tuple[Any, Any]) -> None:
+    import bpy
+
+    first, _ = two
+    extract_and_save(first)
+    give_weights(first, 0)
+    bpy.ops.neural_ik.load_weights()
+    (path,) = wing("blender.host.memory").folder().rglob("ik.npy")
+    give_weights(first, 1)
+    theirs = path.read_bytes()
+    bpy.ops.neural_ik.reset_weights()
+    assert wing("blender.host.memory").memory.network is None
+    assert path.read_bytes() == theirs
+    bpy.ops.neural_ik.reset_weights()
+    assert not path.exists()
+
+
 def test_each_character_gets_its_own_back_after_a_restart(two: tuple[Any, Any], tmp_path: Path) -> None:
     import bpy
 

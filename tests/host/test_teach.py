@@ -205,6 +205,40 @@ def test_forgetting_removes_it_from_memory_and_disk(pupil: Any) -> None:
     assert teach.lessons.lesson_for(pupil)[1] is None
 
 
+def test_forgetting_leaves_what_another_program_has_saved_since(pupil: Any) -> None:
+    import bpy
+
+    teach = parts()
+    (path,) = teach.session.folder().glob("*.npz")
+    _, lesson = teach.lessons.lesson_for(pupil)
+    other = teach.lessons.new_lesson("other", lesson.layout, lesson.trainee.settings, path)
+    other.file.load(other.trainee)
+    other.trainee.frames += 1
+    other.file.save(other.trainee)
+    theirs = path.read_bytes()
+    assert bpy.ops.neural_ik.teach_forget() == {"FINISHED"}
+    assert path.read_bytes() == theirs
+    _, found = teach.lessons.lesson_for(pupil)
+    assert found.trainee.frames == lesson.trainee.frames + 1
+    assert bpy.ops.neural_ik.teach_forget() == {"FINISHED"}
+    assert not path.exists()
+
+
+def test_forgetting_what_is_kept_beside_leaves_the_file_of_the_other_program(pupil: Any) -> None:
+    import bpy
+
+    teach = parts()
+    (path,) = teach.session.folder().glob("*.npz")
+    _, lesson = teach.lessons.lesson_for(pupil)
+    path.write_bytes(b"of another program")
+    lesson.trainee.frames += 1
+    lesson.file.save(lesson.trainee)
+    assert lesson.file.path != path
+    assert bpy.ops.neural_ik.teach_forget() == {"FINISHED"}
+    assert not lesson.file.path.exists()
+    assert path.read_bytes() == b"of another program"
+
+
 def test_teaching_that_is_cancelled_changes_nothing(walker: Any) -> None:
     import bpy
 

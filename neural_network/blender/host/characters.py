@@ -20,6 +20,7 @@ from ...core.messages import counted
 from ...core.skeleton import Skeleton
 from ...ik import network
 from ...ik.network import Network
+from ...live.kept_file import contents
 from ...motion import characters, pose_set
 from ...motion.characters import Character, same_rig
 from ...motion.pose_set import PoseSet
@@ -239,6 +240,7 @@ def take_weights(found: Found[Network], chosen: bool = False) -> str:
     """Put weights into memory; ``chosen``: the user picked the file. Returns a sentence about them."""
     keep = memory.memory
     keep.network, keep.network_file, keep.network_chosen, keep.results = found.content, found.path, chosen, ()
+    keep.network_seen = contents(found.path)
     keep.network_from, keep.network_note = found.source, found.note
     keep.trained = "" if found.shipped else memory.written(found.path)
     jobs.redraw()

@@ -45,6 +45,8 @@ class Memory:
     network: Network | None = None
     network_file: Path | None = None
     """The file the weights were read from."""
+    network_seen: str = ""
+    """What was in that file, in a few letters."""
     network_chosen: bool = False
     """The user chose that file, so it is used for any character that it fits."""
     network_from: str = ""
@@ -67,7 +69,7 @@ class Memory:
 
     def forget_weights(self) -> None:
         """Hold no weights, and nothing about their training and tests."""
-        self.network, self.network_file, self.network_chosen = None, None, False
+        self.network, self.network_file, self.network_seen, self.network_chosen = None, None, "", False
         self.network_from = self.network_note = self.trained = self.training = ""
         self.results, self.curve = (), []
 

@@ -16,6 +16,7 @@ from ...ik import quality as suite
 from ...ik.context import prepare
 from ...learning.card import score_text, summary, tests_from_json
 from ...learning.loop import state_path
+from ...live.kept_file import contents
 from ...motion import pose_set
 from ..host import characters, jobs, memory
 from ..host.buttons import Button, write_text
@@ -200,10 +201,15 @@ class NEURAL_IK_OT_reset_weights(Button, bpy.types.Operator):
         try:
             if subject is not None:
                 weights = characters.kept(subject).weights(characters.IK)
-                if weights.exists():
-                    text += f", those of {subject.name} are deleted"
-                for path in (weights, state_path(weights)):
-                    path.unlink(missing_ok=True)
+                seen = memory.memory.network_seen if memory.memory.network_file == weights else contents(weights)
+                if contents(weights) not in ("", seen):
+                    text += f", those of {subject.name} were saved anew since they were read here, and are left: reset again"
+                    text += " to delete these too"
+                else:
+                    if weights.exists():
+                        text += f", those of {subject.name} are deleted"
+                    for path in (weights, state_path(weights)):
+                        path.unlink(missing_ok=True)
         except OSError as error:
             self.report({"ERROR"}, f"cannot remove {path}: {error.strerror or error}")
             return {"CANCELLED"}

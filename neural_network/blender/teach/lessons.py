@@ -120,11 +120,17 @@ def save_all() -> str:
     return "; ".join(notes)
 
 
-def forget(ob: bpy.types.Object) -> None:
-    """Delete a character's lesson, in memory and on disk. Raises OSError."""
+def forget(ob: bpy.types.Object) -> str:
+    """Delete a character's lesson, in memory and on disk; returns why its file is left, empty where it is not. Raises OSError.
+
+    What another program has saved since the lesson was read or saved here is left.
+    """
     hello, _ = _hello(ob.name, rig.read(ob))  # by its fingerprint alone: the file may be damaged
-    _path(hello.fingerprint).unlink(missing_ok=True)
+    lesson = state.lessons.get(hello.fingerprint)
+    file = KeptFile(_path(hello.fingerprint)) if lesson is None else lesson.file
+    left = file.remove()
     state.lessons.pop(hello.fingerprint, None)
+    return left
 
 
 def describe(lesson: Lesson) -> str:

@@ -136,8 +136,8 @@ class NEURAL_IK_OT_teach_forget(_ActionButton, bpy.types.Operator):
     def act(self, context: bpy.types.Context) -> str:
         """Delete the lesson."""
         ob = rig.find(context)
-        lessons.forget(ob)
-        return f"Deleted the lesson of {ob.name}"
+        left = lessons.forget(ob)
+        return f"The lesson of {ob.name} in memory is deleted; {left}" if left else f"Deleted the lesson of {ob.name}"
 
 
 class NEURAL_IK_OT_listen(_ActionButton, bpy.types.Operator):
