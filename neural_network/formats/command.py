@@ -258,7 +258,7 @@ def report_events(
             report(f"  the up axis of {counted(file.outvoted, 'clip')} is that of the other files with this skeleton")
         if file.lifted:
             names = ", ".join(file.lifted[:5]) + (", ..." if len(file.lifted) > 5 else "")
-            report(f"  nobody stands in {names}: the floor is that of the other files of the same body")
+            report(f"  {importing.floors.SAID.format(names)}")
     if len(written) > 1:
         report(f"{len(written)} skeletons, so one file each; --rig reference retargets people to one rig")
     return written

@@ -133,17 +133,23 @@ class FileFloor:
     """[m] the lowest joint."""
     leg: float
     """[m] length of the legs."""
+    drop: float = 0.0
+    """[m] how far it is below the lowest feet."""
+
+
+_LEGS = {side + part for side in ("Left", "Right") for part in ("Thigh", "Shin", "Foot")}
 
 
 def file_floor(body: RigBody, motion: RigMotion) -> FileFloor | None:
-    """The floor that :func:`place` takes for a motion; None without feet or frames."""
-    if not len(motion.heads) or not {"LeftFoot", "RightFoot"} <= body.bones.keys():
+    """The floor that :func:`place` takes for a motion; None without legs or frames."""
+    if not len(motion.heads) or not body.bones.keys() >= _LEGS:
         return None
     ankles = [body.bones[side + "Foot"] for side in ("Left", "Right")]
     feet = ground_height(motion.heads[:, ankles, 2]) - _ankle_height(body)
     lowest = ground_height(motion.heads[:, list(body.bones.values()), 2])
     stands = _stands_somewhere(body, motion)
-    return FileFloor(feet - floor_drop(body, motion), stands, lowest, leg_length(body))
+    drop = floor_drop(body, motion)
+    return FileFloor(feet - drop, stands, lowest, leg_length(body), drop)
 
 
 def lift_onto(floor: FileFloor, others: Sequence[FileFloor]) -> float:

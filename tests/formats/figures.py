@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 BONES = (
@@ -67,3 +69,15 @@ def below_still_root(text: str) -> str:
     lines = motion.splitlines()
     rows = [*lines[:2], *("0 0 0 " + row for row in lines[2:])]
     return head.replace("HIERARCHY\n", top) + "}\nMOTION\n" + "\n".join(rows) + "\n"
+
+
+STANDING = {"Spine1": (0, 5, 0)}
+SITTING = {"L_Hip": (0, -90, 0), "R_Hip": (0, -90, 0), "L_Knee": (0, 60, 0), "R_Knee": (0, 60, 0)}
+
+
+def take(folder: Path, name: str, hips: float, pose: dict[str, tuple[float, float, float]] | None) -> None:
+    """A take of the same figure with its hips at a height of the file."""
+    rows = bvh(pose=pose).split("\n")
+    at = rows.index("Frame Time: 0.0333333") + 1
+    rows[at:-1] = [f"0 {hips} {row.split(' ', 2)[2]}" for row in rows[at:-1]]
+    (folder / name).write_text("\n".join(rows))

@@ -22,11 +22,11 @@ from neural_network.core import forward_kinematics
 from neural_network.core.reference_rig import reference
 from neural_network.formats import asf_amc, bvh, command, importing
 from neural_network.formats.importing import FileReport, ImportOptions, ImportProgress, WrittenFile, conversion
-from neural_network.ik import arguments, batches, losses, trainer
+from neural_network.ik import arguments, batches, context, losses, trainer
 from neural_network.motion import pose_set
 from neural_network.motion.clip import body_height, figures, global_pose
 from neural_network.rigs import rig_body
-from tests.formats import figures as motion_figures
+from tests.formats.figures import SITTING, STANDING, take
 from tests.fuzz import files as fuzz_files
 
 ODD = Path(__file__).resolve().parents[1] / "odd"
@@ -606,17 +606,6 @@ def test_a_file_name_with_escape_codes_is_printed_escaped(tmp_path: Path, capsys
 
 # ---------------------------------------------------------------- one floor for one capture
 
-STANDING = {"Spine1": (0, 5, 0)}
-SITTING = {"L_Hip": (0, -90, 0), "R_Hip": (0, -90, 0), "L_Knee": (0, 60, 0), "R_Knee": (0, 60, 0)}
-
-
-def take(folder: Path, name: str, hips: float, pose: dict[str, tuple[float, float, float]] | None) -> None:
-    """A take of the same figure with its hips at a height of the file."""
-    rows = motion_figures.bvh(pose=pose).split("\n")
-    at = rows.index("Frame Time: 0.0333333") + 1
-    rows[at:-1] = [f"0 {hips} {row.split(' ', 2)[2]}" for row in rows[at:-1]]
-    (folder / name).write_text("\n".join(rows))
-
 
 def hips_of(
     tmp_path: Path, *takes: tuple[str, float, dict[str, tuple[float, float, float]] | None]
@@ -638,6 +627,31 @@ def test_somebody_who_sits_in_a_capture_gets_the_floor_on_which_the_others_stand
     assert together["sit"] - alone["sit"] > 0.3
     assert together["sit"] - together["stand"] == pytest.approx(0.06 * 0.945 / 0.8, abs=0.05)
     assert together["stand"] == pytest.approx(hips_of(tmp_path, stands)["stand"], abs=1e-6)
+
+
+def test_on_their_own_rig_those_who_sit_keep_their_height_above_the_floor_of_the_others(tmp_path: Path) -> None:
+    folder = tmp_path / "takes"
+    folder.mkdir()
+    for one in (("stand.bvh", -1.06, STANDING), ("sit.bvh", -1.0, SITTING)):
+        take(folder, *one)
+    _, written = imported(importing.find_files([folder]), folder / "a.npz", ImportOptions(rig="own", mirror=True))
+    poses = pose_set.load(written[0].path)
+    samples = context.prepare(poses)
+    ground = {name: samples.ground[poses.rows(n).start] for n, name in enumerate(poses.clip_names)}
+    assert ground["sit"] == pytest.approx(ground["stand"], abs=0.05)
+    assert ground["sit mirrored"] == ground["sit"]
+    rows = {name: poses.rows(n) for n, name in enumerate(poses.clip_names)}
+    assert samples.grounded[rows["stand"]].mean() > 0.9
+    assert samples.grounded[rows["sit"]].max() == 0
+    assert written[0].lifted == ("sit",)
+
+
+def test_where_all_stand_a_file_says_no_floor(tmp_path: Path) -> None:
+    folder = tmp_path / "takes"
+    folder.mkdir()
+    take(folder, "stand.bvh", 0.94, STANDING)
+    _, written = imported(importing.find_files([folder]), folder / "a.npz", ImportOptions(rig="own"))
+    assert pose_set.load(written[0].path).ground is None
 
 
 def test_floors_that_disagree_and_floors_inside_the_body_are_not_shared(tmp_path: Path) -> None:

@@ -72,6 +72,29 @@ def test_a_folder_becomes_actions_that_show_what_retargeting_says(demo: Any, fol
         assert np.abs(armature_heads(demo, own) - expected[frame]).max() < HOST
 
 
+def test_somebody_who_sits_gets_the_floor_on_which_the_other_takes_stand(demo: Any, tmp_path: Path) -> None:
+    import bpy
+
+    heights = {}
+    for others in ([], ["stand"]):
+        folder = tmp_path / f"with {len(others)}"
+        folder.mkdir()
+        figures.take(folder, "sit.bvh", -1.0, figures.SITTING)
+        for name in others:
+            figures.take(folder, f"{name}.bvh", -1.06, figures.STANDING)
+        assert import_mocap(folder, into="MEMORY") == {"FINISHED"}
+        memory = wing("blender.host.memory").memory
+        poses = memory.poses
+        heights |= {
+            f"{name} of {1 + len(others)}": float(poses.root_pos[poses.rows(n), 2].mean())
+            for n, name in enumerate(poses.clip_names)
+        }
+        memory.poses, memory.unsaved = None, False
+    assert heights["sit of 2"] - heights["sit of 1"] > 0.3
+    assert heights["sit of 2"] - heights["stand of 2"] == pytest.approx(0.07, abs=0.06)
+    assert "nobody stands in sit" in bpy.data.texts["Neural IK Import"].as_string()
+
+
 @pytest.mark.parametrize("up", ["AUTO", "-Y"])
 def test_a_figure_in_the_axes_of_a_camera_stands_on_its_feet(demo: Any, tmp_path: Path, up: str) -> None:
     import bpy

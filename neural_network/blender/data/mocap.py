@@ -15,7 +15,7 @@ from ...core.messages import counted
 from ...core.reference_rig import reference
 from ...core.skeleton import Skeleton
 from ...formats import importing
-from ...formats.importing import FileReport, ImportOptions
+from ...formats.importing import FileReport, ImportOptions, floors
 from ...motion import pose_set
 from ...motion.pose_set import PoseSet
 from ...rigs import retarget
@@ -36,6 +36,8 @@ class Imported:
     """One clip each."""
     actions: tuple[str, ...] = ()
     """Names of the new actions, one for each clip; none if the poses go to memory."""
+    lifted: tuple[str, ...] = ()
+    """Clips in which nobody stands, whose floor is that of the other files of the same body."""
 
     @property
     def read(self) -> int:
@@ -55,7 +57,7 @@ class Imported:
                 f"{row.seconds:.1f} s, {row.height:.2f} m tall, {row.up_axis} up"
             )
             out += [f"    {warning}" for warning in row.warnings]
-        return out
+        return [*out, floors.SAID.format(", ".join(self.lifted))] if self.lifted else out
 
 
 def import_files(
@@ -84,22 +86,27 @@ def import_files(
     name, key = (ob.name, _key(ob)) if ob is not None else ("", ())
     rows: list[FileReport] = []
     poses: list[PoseSet] = []
+    taken: list[floors.TakeFloor] = []
     total = len(files) + 1
     for n, path in enumerate(files):
         yield Progress(n, total, path.name)
-        row, found = poses_of(path, options, own)
+        row, found, below = _read_file(path, options, own)
         rows.append(row)
         poses += found
+        taken += below
     if not poses:
         raise ValueError(f"no clip in {counted(len(files), 'file')}; the first reason: {rows[0].reason}")
     poses = [replace(p, clip_names=(name,)) for p, name in zip(poses, _unique_names(poses), strict=True)]
+    lifts = floors.lifts(taken)
+    lifted = tuple(p.clip_names[0] for p, lift in zip(poses, lifts, strict=True) if lift)
+    poses = [_lifted(p, lift) for p, lift in zip(poses, lifts, strict=True)]
     names: list[str] = []
     if as_actions:
         start = (ob, own) if ob is not None and own is not None else None
         if ob is not None:
             _require_unchanged(ob, name, key)
         names = yield from _key_all(context, start, poses, Progress(len(files), total, ""))
-    return Imported(tuple(rows), tuple(poses), tuple(names))
+    return Imported(tuple(rows), tuple(poses), tuple(names), lifted)
 
 
 def _key_all(
@@ -202,27 +209,45 @@ def _why_no_actions(ob: bpy.types.Object, rig: Rig) -> str:
     return rig_checks.refusal(ob, rig, "an imported action")
 
 
+def _lifted(poses: PoseSet, lift: float) -> PoseSet:
+    """The poses, ``lift`` leg lengths higher."""
+    if not lift:
+        return poses
+    up = poses.skeleton.axes.T @ np.array([0.0, 0.0, lift * poses.skeleton.leg_length])
+    return replace(poses, root_pos=poses.root_pos + up.astype(poses.root_pos.dtype))
+
+
 def poses_of(path: Path, options: ImportOptions, rig: Rig | None) -> tuple[FileReport, list[PoseSet]]:
     """The clips of a file, on the skeleton of ``rig`` or as ``options`` say, with a report of what was found."""
+    return _read_file(path, options, rig)[:2]
+
+
+def _read_file(
+    path: Path, options: ImportOptions, rig: Rig | None
+) -> tuple[FileReport, list[PoseSet], list[floors.TakeFloor]]:
+    """The same, and the clips' floors; clips on their own skeleton keep their heights, so they have none here."""
     try:
         clip = importing.read_clip(path, up_axis=options.up_axis, unit=options.unit, fps=options.source_fps)
         pieces, found, warnings = importing.pieces_with_roles(path, clip, options)
         out = []
+        taken = []
         for piece, roles in pieces:
             piece, doubts = importing.smoothed(path, piece, options)
             warnings += doubts
             if rig is None and options.rig == "own":
                 out.append(importing.clip_to_poses(piece, roles=roles))
+                taken.append(floors.NO_FLOOR)
                 continue
+            taken.append(floors.floor_of(piece, roles))
             target = reference() if rig is None else rig.skeleton
             played = {role: j for j, role in enumerate(target.names if rig is None else rig.roles)}
             rot, root = retarget.retarget(piece, target, played, roles)
             out.append(pose_set.make(target, rot, root, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps))
     except (ValueError, OSError, MemoryError) as error:
         words = " ".join(str(error).split()) or type(error).__name__
-        return FileReport(str(path), False, reason=words), []
+        return FileReport(str(path), False, reason=words), [], []
     kept = sum(p.frames for p in out)
-    return FileReport(
+    report = FileReport(
         path=str(path),
         read=True,
         reason="" if kept else importing.why_nothing(clip.frames),
@@ -235,7 +260,8 @@ def poses_of(path: Path, options: ImportOptions, rig: Rig | None) -> tuple[FileR
         height=float(found[0].height) if found else 0.0,
         up_axis=clip.up_axis,
         warnings=tuple(dict.fromkeys(warnings)),
-    ), out
+    )
+    return report, out, taken
 
 
 def write(ob: bpy.types.Object, rig: Rig, poses: PoseSet) -> tuple[bpy.types.Action, object]:

@@ -6,6 +6,7 @@ skeleton are streamed into one npz. An interrupted run finds its parts again by 
 options, and ends with the same bytes.
 """
 
+from . import floors
 from .conversion import import_file, pieces_of, pieces_with_roles, smoothed
 from .options import MAX_FPS, RIGS, ImportOptions, check
 from .own_rig import OwnPoses, clip_to_poses, own_poses, own_skeleton, renamed
@@ -27,6 +28,7 @@ __all__ = [
     "clip_to_poses",
     "files_for_blender",
     "find_files",
+    "floors",
     "import_file",
     "outputs",
     "own_poses",

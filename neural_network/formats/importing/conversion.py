@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,9 +16,10 @@ from ...core.files import whole_file
 from ...ik import context
 from ...motion import cleaning, pose_set
 from ...motion.clip import DOUBTFUL_AXIS, Clip, clip_tremble, figures, without_figure
-from ...rigs import foot_placement, retarget, rig_body, sanity
+from ...rigs import retarget, rig_body, sanity
 from ...rigs.roles import Roles
 from ..text import Notes
+from .floors import floor_of
 from .options import ImportOptions, given_roles
 from .own_rig import OwnPoses, on_skeleton, own_poses, own_skeleton, renamed
 from .reports import FileReport, why_nothing
@@ -157,12 +157,11 @@ def _convert(path: Path, clip: Clip, options: ImportOptions) -> tuple[FileReport
     for n, (piece, roles) in enumerate(pieces):
         piece, doubts = smoothed(path, piece, options)
         warnings += doubts
-        about: dict[str, Any] = {"clip": piece.name, "fps": piece.fps}
+        about: dict[str, Any] = {"clip": piece.name, "fps": piece.fps} | asdict(floor_of(piece, roles))
         if options.rig == "reference":
             rig, rot, root_pos = retarget.to_reference(piece, roles)
             poses = pose_set.make(rig, rot, root_pos, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps)
             arrays |= {f"rot{n}": poses.rot, f"root_pos{n}": poses.root_pos}
-            about |= _about_floor(piece, roles)
         else:
             own = _named(own_poses(piece, roles), options)
             for note in own.notes:
@@ -177,14 +176,6 @@ def _convert(path: Path, clip: Clip, options: ImportOptions) -> tuple[FileReport
         contact = context.prepare(poses).grounded.mean(axis=0)
         clips.append(_ClipSummary(piece.name, poses.frames, poses.skeleton.count, contact))
     return _report(path, clip, clips, found, (*warnings, *notes.sentences())), arrays
-
-
-def _about_floor(piece: Clip, roles: Roles) -> dict[str, Any]:
-    """Where the floor of a retargeted clip is in its file, and what is the same in all clips of one capture."""
-    floor = foot_placement.file_floor(*rig_body.clip_motion(piece, roles))
-    bones = np.round(piece.offsets[1:] * piece.unit, 3).tolist()
-    body = hashlib.sha256(json.dumps([piece.names, piece.up_axis, bones]).encode()).hexdigest()
-    return {"floor": None if floor is None else asdict(floor), "body": body}
 
 
 def _named(own: OwnPoses, options: ImportOptions) -> OwnPoses:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...motion.clip import to_z_up
+from .floors import NO_FLOOR
 from .parts import StoredClip
 
 SAME_SHAPE = 0.002  # of the skeleton's size: joints of one skeleton differ by less than this between files
@@ -27,7 +28,10 @@ def group_by_skeleton(clips: Sequence[StoredClip]) -> list[list[StoredClip]]:
     for group in _grouped(clips, lambda clip: _shape(clip, np.eye(3))):
         voters = [clip for clip in group if clip.axis_known] or group
         up_axis = _majority([(clip.up_axis, clip.frames) for clip in voters])
-        agreed += [replace(clip, up_axis=up_axis, outvoted=clip.up_axis != up_axis) for clip in group]
+        agreed += [
+            clip if clip.up_axis == up_axis else replace(clip, up_axis=up_axis, outvoted=True, taken=NO_FLOOR)
+            for clip in group
+        ]
     agreed.sort(key=lambda clip: (clip.source, clip.number))
     groups = []
     for group in _grouped(agreed, lambda clip: _shape(clip, to_z_up(clip.up_axis))):

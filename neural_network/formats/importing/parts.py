@@ -12,16 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from ...core.contacts import GROUND
 from ...core.files import json_of, open_archive, read_archive
 from ...core.skeleton import Skeleton
 from ...motion import pose_set
 from ...motion.pose_set import PoseSet
 from ...rigs.foot_placement import FileFloor
+from .floors import NO_FLOOR, TakeFloor
 from .options import ImportOptions
 from .own_rig import OwnPoses, on_skeleton
 from .reports import FileReport
 
-PART_VERSION = 6  # increase it when the layout of parts changes, or when reading or cleaning gives other results
+PART_VERSION = 7  # increase it when the layout of parts changes, or when reading or cleaning gives other results
 
 
 def part_name(path: Path, options: ImportOptions) -> str:
@@ -62,12 +64,10 @@ class StoredClip:
     outvoted: bool = False
     own: OwnPoses | None = None
     """None on the reference rig."""
-    floor: FileFloor | None = None
-    """On the reference rig, where the floor was taken to be."""
-    body: str = ""
-    """On the reference rig, what is the same for all clips of one capture."""
+    taken: TakeFloor = NO_FLOOR
+    """Where the floor was taken to be."""
     lift: float = 0.0
-    """[m] by which the poses are lifted, on the reference rig."""
+    """[leg lengths] by which the clip is too low for the floor of its body's other clips."""
 
     def poses(self, rig: Skeleton) -> PoseSet:
         """The poses from disk, on ``rig``."""
@@ -75,7 +75,7 @@ class StoredClip:
         found = read_archive(self.part, "a converted file", names)
         rot, root_pos = (found[name] for name in names)
         if self.own is None:
-            root_pos = root_pos + np.array([0, 0, self.lift], root_pos.dtype)
+            root_pos = root_pos + np.array([0, 0, self.lift * GROUND.reference_leg], root_pos.dtype)
             return pose_set.make(rig, rot, root_pos, np.zeros(len(rot), int), [self.name], clip_fps=self.fps)
         own = replace(self.own, rot=rot, root_pos=root_pos)
         return on_skeleton(own, rig, self.up_axis, self.unit, self.name, self.fps)
@@ -88,8 +88,8 @@ def stored_clips(part: Path, path: str, clips: int, known: dict[str, OwnPoses]) 
             about = json_of(found.read(f"about{n}"))
             frames = len(found.read(f"root_pos{n}"))
             clip = StoredClip(part, n, path, about["clip"], float(about["fps"]), frames)
-            if about.get("floor"):
-                clip = replace(clip, floor=FileFloor(**about["floor"]), body=about["body"])
+            if about["floor"]:
+                clip = replace(clip, taken=TakeFloor(FileFloor(**about["floor"]), about["body"]))
             if "names" in about:
                 arrays: dict[str, Any] = {what: found.read(f"{what}{n}") for what in ("parents", "heads", "directions")}
                 shape = [array.tobytes().hex() for array in arrays.values()]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ...core.contacts import GROUND
 from ...core.reference_rig import reference
 from ...core.skeleton import Skeleton, mirrored_bones
+from ...ik import context
 from ...motion import cleaning, pose_set
-from ...rigs.foot_placement import FileFloor, lift_onto
+from . import floors
 from .grouping import group_by_skeleton
 from .options import ImportOptions
 from .own_rig import OwnPoses, own_skeleton
@@ -30,7 +30,8 @@ def write_all(
     """
     known: dict[str, OwnPoses] = {}
     clips = [clip for part, source, count in parts for clip in stored_clips(part, source, count, known)]
-    groups = [_on_shared_floors(clips)] if options.rig == "reference" else group_by_skeleton(clips)
+    groups = [clips] if options.rig == "reference" else group_by_skeleton(clips)
+    groups = [_on_shared_floors(group) for group in groups]
     paths = outputs(output, [group[0].name for group in groups])
     for path, group in zip(paths, groups, strict=True):
         own = group[0].own
@@ -42,15 +43,20 @@ def write_all(
 
 def _on_shared_floors(clips: Sequence[StoredClip]) -> list[StoredClip]:
     """The clips, those in which nobody stands on the floor of the other clips of the same body, where these agree on one."""
-    bodies: dict[str, list[FileFloor]] = {}
-    for clip in clips:
-        if clip.floor is not None:
-            bodies.setdefault(clip.body, []).append(clip.floor)
-    out = []
-    for clip in clips:
-        lift = 0.0 if clip.floor is None else lift_onto(clip.floor, bodies[clip.body])
-        out.append(replace(clip, lift=lift * GROUND.reference_leg / clip.floor.leg) if lift and clip.floor else clip)
-    return out
+    lifts = floors.lifts([clip.taken for clip in clips])
+    return [replace(clip, lift=lift) if lift else clip for clip, lift in zip(clips, lifts, strict=True)]
+
+
+def _grounds(clips: Sequence[StoredClip], rig: Skeleton) -> np.ndarray | None:
+    """Heights (C) [m] of the floor under clips on their own rig; None where their feet show all of them.
+
+    A clip on its own rig keeps its heights, and where nobody stands in it the floor is said instead.
+    """
+    below = [clip.lift + (clip.taken.floor.drop / clip.taken.floor.leg if clip.taken.floor else 0.0) for clip in clips]
+    if not any(below):
+        return None
+    shown = [float(context.prepare(clip.poses(rig)).ground[:1].sum()) for clip in clips]
+    return np.array(shown) - rig.leg_length * np.array(below)
 
 
 def outputs(output: Path, names: Sequence[str]) -> list[Path]:
@@ -78,10 +84,12 @@ def _write(
     names = unique_names([(clip.name, clip.source) for clip in clips])
     lengths = [clip.frames for clip in clips]
     fps = [clip.fps for clip in clips]
+    ground = None if clips[0].own is None else _grounds(clips, rig)
     if partners is not None:
         names = [name for name in names for name in (name, f"{name} mirrored")]
         lengths = [length for length in lengths for _ in range(2)]
         fps = [rate for rate in fps for _ in range(2)]
+        ground = None if ground is None else np.repeat(ground, 2)
 
     def blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for clip in clips:
@@ -90,7 +98,7 @@ def _write(
             if partners is not None:
                 yield cleaning.mirror(rig, poses.rot, poses.root_pos, partners)
 
-    pose_set.save_blocks(path, rig, blocks, lengths, names, None, np.array(fps), folder=folder)
+    pose_set.save_blocks(path, rig, blocks, lengths, names, None, np.array(fps), ground, folder)
     return sum(lengths), len(lengths)
 
 
