@@ -38,6 +38,8 @@ GLANCE_FRAMES = 16  # of a clip whose bones are named, to see whether it needs a
 UPRIGHT_SHARE = 0.75  # of them in which the head is above the feet
 DOWN = 0.5  # share of the way from feet to head that leads down in a figure that hangs head first
 ALONG = 0.9  # cosine: the way from feet to head leads along an axis of the file
+WALKED = 0.5  # heights: who goes farther along the floor does not only stand or lie there
+FLOOR_NEAR = 0.15  # heights: the lowest joints of somebody who stands on the floor, in all frames
 STANDING_SHARE = 0.5  # of the longest extent of the rest pose: a figure that is lower may lie
 HANDSTAND = 1.05  # hands this far along the way from feet to head are stretched beyond the head
 CARRIED = 1.15  # times as tall as the body: then what somebody carries must not count
@@ -62,9 +64,9 @@ def upright(clip: Clip, given: bool = False) -> tuple[Clip, str]:
     """The clip with its head above its feet, and a sentence about what was doubted; unchanged and "" where nothing was.
 
     A figure whose head is below its feet in most frames, as in the axes of a camera, is turned over, except if its hands are
-    beyond its head: that is a handstand, and only doubted. A rest pose that stands the other way up than the frames is turned
-    to them, which moves no joint in any frame. A figure that stands along a third axis gets that one. With ``given`` the up
-    axis was chosen by the user and stays.
+    beyond its head: that is a handstand, and only doubted. A rest pose that stands or lies along another axis than the frames is turned
+    to them, which moves no joint in any frame. A figure that stands along a third axis gets that one, also where only its
+    frames do and it walks there on a floor. With ``given`` the up axis was chosen by the user and stays.
     """
     if not clip.frames or len(clip.names) > MOST_JOINTS or _named_upright(clip):
         return clip, ""
@@ -75,6 +77,10 @@ def upright(clip: Clip, given: bool = False) -> tuple[Clip, str]:
         return clip, ""
     if not given and (axis := _lies_along(clip, heads, ends, evidence)):
         said = f"the figure stands along {axis}, at rest and in most frames; {axis} was taken as the up axis, set it if that is wrong"
+        return replace(clip, up_axis=axis), said
+    if not given and (axis := _walks_along(clip, ends, evidence)):
+        said = f"the figure walks upright along {axis}, though its rest pose is not; {axis} was taken as the up axis, "
+        said += "set it if that is wrong"
         return replace(clip, up_axis=axis), said
     posed = evidence["motion"] if "motion" in evidence else clip_motion(clip, roles)[1].heads
     way, rest = _way_up(posed, ends), _way_up(heads[None], ends)[0]
@@ -90,8 +96,9 @@ def upright(clip: Clip, given: bool = False) -> tuple[Clip, str]:
             said = f"the figure stood upside down, its head below its feet; {up} was taken as the up axis, set it if that is wrong"
             clip = replace(clip, up_axis=up)
             rest, way = rest @ _TURN, way @ _TURN
-    if rest[2] < -DOWN * np.linalg.norm(rest) and np.median(way[:, 2] / lengths) > DOWN:
-        clip = _with_rest_turned(clip, to_z_up(clip.up_axis).T @ to_z_up(_opposite(clip.up_axis)))
+    stood = _nearest_axis(rest @ to_z_up(clip.up_axis))
+    if stood != clip.up_axis and np.median(way[:, 2] / lengths) > DOWN:
+        clip = _with_rest_turned(clip, to_z_up(clip.up_axis).T @ to_z_up(stood))
     return clip, said
 
 
@@ -109,6 +116,36 @@ def _lies_along(clip: Clip, heads: np.ndarray, ends: tuple[int, int, int], evide
         if axis[-1] != clip.up_axis[-1] and along[0][0] > ALONG and np.mean(along[1] > ALONG) > UPRIGHT_SHARE:
             return axis
     return ""
+
+
+def _walks_along(clip: Clip, ends: tuple[int, int, int], evidence: Mapping[str, Any]) -> str:
+    """The file axis along which only the frames stand, and the figure walks on a floor at height 0 of that axis; else "".
+
+    Without the floor and the way that it goes, a figure that stands along an axis is one that lies.
+    """
+    if "motion" not in evidence:
+        return ""
+    posed = np.asarray(evidence["motion"]) @ to_z_up(clip.up_axis)  # file axes [m]
+    way = _way_up(posed, ends)
+    size = float(np.median(np.linalg.norm(way, axis=1)))
+    path = posed[:, ends].mean(axis=1)
+    now = float(np.median((posed @ to_z_up(clip.up_axis)[2]).min(axis=1)))
+    if abs(now) < FLOOR_NEAR * size:  # it lies on the floor
+        return ""
+    for axis in UP_AXES:
+        up = to_z_up(axis)[2]
+        along = way @ up / np.maximum(np.linalg.norm(way, axis=1), 1e-9)
+        lowest = (posed @ up).min(axis=1)
+        gone = np.linalg.norm(np.ptp(path - (path @ up)[:, None] * up, axis=0))
+        stands = axis[-1] != clip.up_axis[-1] and np.mean(along > ALONG) > UPRIGHT_SHARE
+        if stands and gone > WALKED * size and np.ptp(lowest) + abs(np.median(lowest)) < FLOOR_NEAR * size:
+            return axis
+    return ""
+
+
+def _nearest_axis(way: np.ndarray) -> str:
+    """The axis of the file that points most along ``way`` (3), in file axes."""
+    return max(UP_AXES, key=lambda axis: float(way @ to_z_up(axis)[2]))
 
 
 def _named_upright(clip: Clip) -> bool:

@@ -142,6 +142,26 @@ def test_a_figure_that_stands_along_any_axis_stands_up(tmp_path: Path, axis: str
     assert np.abs(ours[1][:, 2] - theirs[1][:, 2]).max() < 1e-3
 
 
+@pytest.mark.parametrize("axis", ["X", "-X"])
+@pytest.mark.parametrize("rest", UP_AXES)
+def test_a_figure_that_only_walks_along_x_stands_up_whatever_its_rest_pose(
+    tmp_path: Path, axis: str, rest: str
+) -> None:
+    walk = bvh.read(written(tmp_path, figures.bvh()))
+    clip = in_axes(walk, rest)  # at rest it stands along one axis, and in its frames along another
+    turn = to_z_up(axis).T @ to_z_up(rest)
+    quaternion = rotations.quaternion_from_matrix(turn)
+    turned = clip.rotations.copy()
+    turned[:, 0] = rotations.quaternion_multiply(np.broadcast_to(quaternion, turned[:, 0].shape), turned[:, 0])
+    bvh.write(tmp_path / "turned.bvh", replace(clip, rotations=turned, root_pos=clip.root_pos @ turn.T))
+    clip, pieces, _, said = read(tmp_path / "turned.bvh")
+    assert clip.up_axis == axis
+    assert f"{axis} was taken as the up axis" in said
+    ours, theirs = retarget.to_reference(pieces[0])[1:], retarget.to_reference(walk)[1:]
+    assert np.abs(ours[0] - theirs[0]).max() < 0.02  # the file's rounding moves the first frame of a step
+    assert np.abs(ours[1][:, 2] - theirs[1][:, 2]).max() < 1e-3
+
+
 def test_somebody_who_lies_through_a_whole_take_is_not_stood_up(tmp_path: Path) -> None:
     for turn in ((90, 0, 0), (0, 90, 0), (0, -90, 0)):
         clip, _, _, said = read(written(tmp_path, figures.bvh(turn)))
