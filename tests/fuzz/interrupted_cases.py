@@ -295,7 +295,7 @@ def import_case(world: World, rng: np.random.Generator) -> Case:
 
 
 BAKE_CHANGES = (
-    *(change for change in CHANGES if change not in (_other_file, _undo, _save)),
+    *(change for change in CHANGES if change not in (_other_file, _undo)),
     _delete_targets,
     _delete_collection,
     _delete_armature,
@@ -378,7 +378,11 @@ def changed_bake_case(world: World, rng: np.random.Generator) -> Case:
     apart = ("texts", "pose of", "object") if change in _SHOWS_NO_FRAME else ("texts",)
     if change is _delete_collection:  # nobody moves what were its targets any more
         apart = ("texts", "object")
-    return what, how.split(":")[0], differences(expected, settled(), apart)
+    failures = differences(expected, settled(), apart)
+    if change is _save:
+        open_file(str(world.folder / "saved.blend"))
+        failures += [f"in the saved file {text}" for text in differences(expected, settled(), ("texts",))]
+    return what, how.split(":")[0], failures
 
 
 def drag(rng: np.random.Generator) -> None:

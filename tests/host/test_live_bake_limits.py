@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -445,6 +446,32 @@ def test_what_changes_during_a_bake_is_told_as_it_was_and_nothing_is_baked(
     with pytest.raises(ValueError, match=f"nothing was baked, because .*({words}).* meanwhile"):
         list(work)
     assert {action.name: action_keys(action) for action in bpy.data.actions} == before
+
+
+@pytest.mark.parametrize(("into", "after"), [("ACTION", 3), ("ACTION", 8 + 3), ("NLA", 8 + 3)])
+def test_a_file_saved_during_a_bake_holds_what_was_there_before_it(
+    character: Any, into: str, after: int, tmp_path: Path
+) -> None:
+    import bpy
+
+    bpy.ops.neural_ik.live_start()
+    drag_hand()
+    before = {action.name: action_keys(action) for action in bpy.data.actions}
+    shown = [(ob.name, m.name, m.show_viewport) for ob in bpy.data.objects for m in ob.modifiers]
+    frame = bpy.context.scene.frame_current
+    work = wing("blender.posing.baking").bake(bpy.context, settings().id_data, 5, 12, 1, into)
+    for _ in range(after):
+        next(work)
+    assert bpy.context.scene.frame_current != frame
+    bpy.ops.wm.save_as_mainfile(filepath=str(tmp_path / "saved.blend"), copy=True)
+    with pytest.raises(ValueError, match="nothing was baked, because the file was saved meanwhile"):
+        list(work)
+    for opened in (False, True):
+        if opened:
+            bpy.ops.wm.open_mainfile(filepath=str(tmp_path / "saved.blend"))
+        assert {action.name: action_keys(action) for action in bpy.data.actions} == before
+        assert [(ob.name, m.name, m.show_viewport) for ob in bpy.data.objects for m in ob.modifiers] == shown
+        assert bpy.context.scene.frame_current == frame
 
 
 @pytest.mark.parametrize("who", ["target", "character"])

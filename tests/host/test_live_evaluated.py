@@ -484,7 +484,7 @@ def test_the_slide_of_feet_is_measured_on_the_bones_as_they_are(character: Any) 
     shown = [np.array(character.pose.bones[b].head) for b in ("LeftFoot", "LeftToeBase")]
     assert np.abs(feet[0] - np.array(shown) @ rig.turn.T * rig.unit @ axes.T).max() <= 1e-4
     drag("LeftFoot", (0, -0.05, 0.1))
-    pose = wing("blender.posing.baking")._posed(character, live())
+    pose = wing("blender.posing.baked_keys").posed(character, live())
     shown = [np.array(character.pose.bones[b].head) for b in ("LeftFoot", "LeftToeBase")]
     assert (
         np.abs(planted.positions_in(live(), pose)[0] - np.array(shown) @ rig.turn.T * rig.unit @ axes.T).max() <= 1e-4

@@ -2,7 +2,8 @@
 """While an extraction plays actions on a character, everything that poses it or records it waits (Live IK, Drive, Record).
 
 Undo, another file and saving end it, wherever they come from, and put the character back first: a file must not be saved
-with the pose of a sample, and after undo no reference to the character is valid.
+with the pose of a sample, and after undo no reference to the character is valid. They end a bake too: a file must not be
+saved with keys that are not checked yet.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from bpy.app.handlers import persistent
 
 @dataclass(eq=False)
 class Evaluation:
-    """One extraction, which may change the scene for as long as it lasts."""
+    """One extraction or bake, which may change the scene for as long as it lasts."""
 
+    alone: bool = True
+    """Whether everything else that poses characters waits meanwhile."""
     restore: Callable[[], None] | None = None
     """Puts everything back; None while nothing in the scene has been changed."""
     ended: str = ""
@@ -29,12 +32,12 @@ _open: list[Evaluation] = []
 
 def under_way() -> bool:
     """Whether the pose of some character is that of a sample, so that nothing else may write or record it."""
-    return any(evaluation.restore is not None for evaluation in _open)
+    return any(evaluation.alone and evaluation.restore is not None for evaluation in _open)
 
 
-def begin() -> Evaluation:
-    """An evaluation that lasts until :func:`end`; everything that poses characters waits once it has a ``restore``."""
-    evaluation = Evaluation()
+def begin(alone: bool = True) -> Evaluation:
+    """An evaluation that lasts until :func:`end`; if ``alone``, all that poses characters waits once it has a ``restore``."""
+    evaluation = Evaluation(alone)
     _open.append(evaluation)
     return evaluation
 
