@@ -19,7 +19,8 @@ from ..core.tree import chain, limb
 METRE = 1 / 0.945
 """[leg lengths] a metre on the reference rig."""
 FINGERS = 0.15 * METRE  # from the wrist to the fingertips
-HALF_SOLE = 0.035 * METRE  # half the width of a foot
+HALF_SOLE = 0.015 * METRE  # half the width of the part of a foot that carries
+HEEL = 0.75  # of the height of the ankle above the sole that is kept above the floor
 TOES = 0.07 * METRE  # from the toe's head to its tip
 CLEARANCE = {"wrist": 0.03, "elbow": 0.04, "knee": 0.05, "hips": 0.1}  # [m] half the thickness above the floor
 RADIUS = {
@@ -108,6 +109,11 @@ class BodyShape:
         bones = np.concatenate([self.point_bones, self.part_bones.reshape(-1)])
         return bones, np.concatenate([self.point_offsets, self.part_offsets.reshape(-1, 3)])[:, :, None]
 
+    @cached_property
+    def _ankles(self) -> list[float]:
+        """Heights of the ankles above the soles."""
+        return [clearance / HEEL for clearance in self.point_clearance[self.soles[:, 0]].tolist()]
+
     def balance(self, points: np.ndarray, heads: np.ndarray, ground: float) -> tuple[float, np.ndarray]:
         """How far the centre of mass is outside what the body stands on, negative inside, and the way back (3), a unit vector.
 
@@ -116,7 +122,9 @@ class BodyShape:
         """
         x, y = (self.mass @ heads)[:2].tolist()
         soles = points[self.soles].tolist()  # [foot][heel, tip][x, y, z]; in plain arithmetic: there are few
-        shares = [_fade(min(heel[2], tip[2]) - ground) for heel, tip in soles]
+        shares = [
+            _fade(min(heel[2] - ankle, tip[2]) - ground) for (heel, tip), ankle in zip(soles, self._ankles, strict=True)
+        ]
         most = max(shares)
         lowest = shares.index(most)
         heel, tip = soles[lowest]
@@ -184,7 +192,7 @@ class _Build:
         rig, rest = self.skeleton, self.rest
         (upper, lower, foot), toe, none = rig.legs[k], rig.toes[k], np.zeros(3)
         ankle = rest[foot, 2] - rig.floor / rig.leg_length
-        heel = self.point(foot, none, 0.75 * max(ankle, 0.0))
+        heel = self.point(foot, none, HEEL * max(ankle, 0.0))
         tip = self.point(toe, np.array([0, -TOES, 0]), 0.0)
         self.point(lower, none, CLEARANCE["knee"] * METRE)
         thigh, shin = rest[lower] - rest[upper], rest[foot] - rest[lower]

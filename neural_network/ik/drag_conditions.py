@@ -26,6 +26,7 @@ FARTHEST_TURN = 0.3  # [rad]
 TURN_FORCE, TURN_REACH = 60.0, 1.0  # of a dragged orientation, as DragSettings.force and reach
 SOFT = 0.03  # variance of a place or an orientation of weight 0.5
 HARD = 1e-5  # variance by which held effectors count in the cost; steps meet them exactly
+HINGE = 0.3  # share of the variance of joint limits that elbows and knees have: they never bend the wrong way
 SOFT_FLOOR = 0.02  # variance of fingertips in the soft zone above the floor
 UPRIGHT, FAR_OUT = 0.3, 0.15  # least height of the chest's up and most out of balance where a body is on its feet
 FADE = 0.3  # way of a target after which a body that began out of balance is back in it by 1 - 1/e
@@ -47,17 +48,24 @@ class DragSettings:
     """Variance of points above the floor."""
     apart: float | None = 1e-3
     """Variance of parts of the body out of each other."""
-    balance: float | None = 2.5e-4
+    balance: float | None = 1.2e-4
     """Variance of the centre of mass over what stands."""
     sway: float = 0.02
     """How far it may be outside: people who reach lean on their toes."""
     upright: float | None = 0.01
     """Variance of the chest leaning back more than ``lean_back``; leaning ahead is free."""
     lean_back: float = 0.2
+    folded: float | None = 0.005
+    """Variance of the chest turned from the Hips by more than ``most_folded``: each joint of the spine has its limit, but they do
+    not reach it all at once."""
+    most_folded: float = 1.35
+    tilted: float | None = 0.1
+    """Variance of the chest tilted from upright by more than ``most_tilted``, in whatever direction."""
+    most_tilted: float = 0.3
     planted: float = 0.003
     """Variance of the place of feet that stand and are neither held nor dragged."""
     planted_turn: float = 0.05
-    force: float = 400.0
+    force: float = 900.0
     """Most force of a dragged target, at the target; it falls to half at ``reach``."""
     reach: float = 0.8
     exact: float = 1e-6
@@ -121,6 +129,10 @@ class Measured(NamedTuple):
     gaps: Gaps
     inside: np.ndarray  # (M) how far parts are in each other, negative apart
     lean: float
+    tilted: float
+    tilt: np.ndarray  # (3) likewise
+    folded: float
+    fold: np.ndarray  # (3) a turn of the chest about it lessens that
     outside: float
     way: np.ndarray  # (3) to where the body is in balance
 
@@ -155,8 +167,11 @@ class Conditions:
     allowed_floor: np.ndarray  # (K) <= 0
     allowed_pairs: np.ndarray  # (M) >= 0
     allowed_limits: np.ndarray  # (J) >= 0
+    limit_shares: np.ndarray  # (J) of the variance of joint limits: hinges are stiffer
     allowed_balance: float
     allowed_back: float
+    allowed_tilt: float
+    allowed_fold: float
 
     def begin(self, aims: Aims, start: Targets, travel: float) -> None:
         """Take what the ends are to do; the farthest has moved by ``travel`` since the start."""
@@ -197,7 +212,7 @@ class Conditions:
         points, parts = shape.places(pose.orientations, pose.heads)
         limits = excess.angle - self.allowed_limits[excess.bones]
         if settings.limits is not None:
-            cost += _pressing(limits, settings.limits)
+            cost += _pressing(limits, settings.limits * self.limit_shares[excess.bones])
         height = points[:, 2] - shape.point_clearance - (self.ground + settings.margin) - self.allowed_floor
         if settings.floor is not None:
             cost += _pressing(-height, settings.floor)
@@ -210,13 +225,23 @@ class Conditions:
         if settings.upright is not None and shape.chest >= 0:
             lean = leaning_back(pose, shape.chest)[0] - max(self.allowed_back, settings.lean_back)
             cost += 0.5 * max(lean, 0.0) ** 2 / settings.upright
+        tilted, tilt = -np.inf, np.zeros(3)
+        if settings.tilted is not None and shape.chest >= 0:
+            tilted, tilt = tilted_by(pose, shape.chest)
+            tilted -= max(self.allowed_tilt, settings.most_tilted)
+            cost += 0.5 * max(tilted, 0.0) ** 2 / settings.tilted
+        folded, fold = -np.inf, np.zeros(3)
+        if settings.folded is not None and shape.chest >= 0:
+            folded, fold = turned_from(pose, shape.chest)
+            folded -= max(self.allowed_fold, settings.most_folded)
+            cost += 0.5 * max(folded, 0.0) ** 2 / settings.folded
         outside, way, balance = -np.inf, np.zeros(3), 0.0
         if settings.balance is not None and self.skeleton.feet:
             outside, way = shape.balance(points, pose.heads, self.ground)
             outside -= self._sway
             balance = 0.5 * max(outside, 0.0) ** 2 / settings.balance
             cost += balance
-        return Measured(cost, balance, off, turned, excess, limits, points, height, gaps, inside, lean, outside, way)
+        return Measured(cost, balance, off, turned, excess, limits, points, height, gaps, inside, lean, tilted, tilt, folded, fold, outside, way)
 
     def rows(self, pose: Pose, bent_heads: np.ndarray, found: Measured) -> Rows:
         """The conditions of a measured pose that press or may begin to, their arms at the bent pose with ``bent_heads`` (J, 3)."""
@@ -245,6 +270,12 @@ class Conditions:
             axis = leaning_back(pose, shape.chest)[1]
             arms = (axis * self.above[shape.chest][:, None])[None]
             build.add(arms, np.zeros((1, 3)), np.array([found.lean]), settings.upright, True)
+        if found.tilted > -NEAR:
+            arms = (found.tilt * self.above[shape.chest][:, None])[None]
+            build.add(arms, np.zeros((1, 3)), np.array([found.tilted]), settings.tilted, True)
+        if found.folded > -NEAR:
+            below = self.above[shape.chest] * (np.arange(self.skeleton.count) > 0)
+            build.add((found.fold * below[:, None])[None], np.zeros((1, 3)), np.array([found.folded]), settings.folded, True)
         if found.outside > -NEAR:
             arms = self.balance_arms(pose.heads, found.way)[None]
             build.add(arms, found.way[None], np.array([found.outside]), settings.balance, True)
@@ -286,7 +317,7 @@ class Conditions:
         way = found.excess.back[over] / found.excess.angle[over, None]
         parents = pose.orientations[self.skeleton.parents[bones]]
         arms[np.arange(len(bones)), bones] = np.matmul(parents, way[:, :, None])[:, :, 0]
-        build.add(arms, np.zeros((len(bones), 3)), found.limits[over], self.settings.limits, True)
+        build.add(arms, np.zeros((len(bones), 3)), found.limits[over], self.settings.limits * self.limit_shares[bones], True)
 
     def _add_points(self, build: _RowBuilder, bent: np.ndarray, bent_heads: np.ndarray, found: Measured) -> None:
         """Points above the floor and parts out of each other; ``bent`` (J, 3) leads from the bent heads to the pose's."""
@@ -366,10 +397,10 @@ def _pull(off: np.ndarray, force: float, reach: float, farthest: float, exact: f
     return off * (aimed / max(distance, 1e-9)), max(exact, aimed / force * (1 + distance / reach))
 
 
-def _pressing(missing: np.ndarray, variance: float) -> float:
+def _pressing(missing: np.ndarray, variance: np.ndarray | float) -> float:
     """What one-sided conditions cost that miss ``missing`` (K)."""
     pressing = np.maximum(missing, 0)
-    return 0.5 / variance * float(np.vdot(pressing, pressing))
+    return 0.5 * float(np.sum(pressing * pressing / variance))
 
 
 def _length(vector: np.ndarray) -> float:
@@ -395,6 +426,8 @@ def make_conditions(
     if not standing.any() or not upright or outside > FAR_OUT:  # it lies, sits, crawls or flies
         settings = replace(settings, balance=None)
     back = leaning_back(pose, shape.chest)[0] if shape.chest >= 0 else 0.0
+    shares = np.ones(skeleton.count)
+    shares[[hinge.lower for hinge in shape.hinges]] = HINGE
     return Conditions(
         skeleton,
         shape,
@@ -406,9 +439,28 @@ def make_conditions(
         np.minimum(low - settings.margin, 0),
         pairs,
         over,
+        shares,
         outside,
         back,
+        tilted_by(pose, shape.chest)[0] if shape.chest >= 0 else 0.0,
+        turned_from(pose, shape.chest)[0] if shape.chest >= 0 else 0.0,
     )
+
+
+def tilted_by(pose: Pose, chest: int) -> tuple[float, np.ndarray]:
+    """By what angle the chest is tilted from upright [rad], and the axis (3) about which a turn of it lessens that."""
+    x, y, z = pose.orientations[chest, :, 2].tolist()
+    sine = math.hypot(x, y)
+    return math.atan2(sine, z), np.array([y, -x, 0.0]) / max(sine, 1e-9)
+
+
+def turned_from(pose: Pose, chest: int) -> tuple[float, np.ndarray]:
+    """By what angle the chest is turned from the Hips [rad], and the axis (3) about which a turn of it lessens that."""
+    turn = pose.orientations[chest] @ pose.orientations[0].T
+    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = turn.tolist()
+    axis = yz - zy, zx - xz, xy - yx  # against the turn, as long as twice the sine of its angle
+    sine = math.sqrt(axis[0] ** 2 + axis[1] ** 2 + axis[2] ** 2)
+    return math.atan2(sine, xx + yy + zz - 1), np.array(axis) / max(sine, 1e-9)
 
 
 def leaning_back(pose: Pose, chest: int) -> tuple[float, np.ndarray]:
