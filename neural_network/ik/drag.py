@@ -27,7 +27,7 @@ from ..core.skeleton import Skeleton
 from . import density
 from .body_shape import BodyShape, make_shape
 from .context import headings
-from .drag_conditions import Aims, Conditions, DragSettings, Measured, Pose, Targets, make_conditions, skew_products
+from .drag_conditions import Aims, Conditions, DragSettings, Measured, Met, Pose, Targets, make_conditions, skew_products
 from .quick_limits import JointLimits
 from .single_kinematics import forward_one, local_products, make_plan, rest_to_t
 
@@ -108,6 +108,9 @@ class Drag:
         pose = self._pose(self.change)
         self._start = Targets(pose.heads[self._ends], pose.orientations[self._ends])
         self._shown = pose
+        self._near: Near | None = None
+        self._met: Met | None = None
+        self._pressed = np.zeros((0, len(self.change))), np.zeros(0)
         self._last: tuple[np.ndarray, np.ndarray] | None = None
         self._moved, self._turned = np.zeros(len(self._ends), bool), np.zeros(len(self._ends), bool)
         self._conditions: Conditions = make_conditions(
@@ -151,8 +154,14 @@ class Drag:
         hips = hips or Hips(np.zeros(3), np.zeros(3), 0.0, 0.0)
         shares, turn_shares = np.append(shares, hips.weight), np.append(turn_shares, hips.orientation_weight)
         targets = np.vstack([positions, hips.position]) @ rig.axes.T / rig.leg_length
-        off = np.linalg.norm(targets - self._start.positions, axis=1)
-        self._moved = (shares > 0) & (off > AT_START)
+        way = targets - self._start.positions
+        off = np.sqrt(np.einsum("ec,ec->e", way, way))
+        moved = (shares > 0) & (off > AT_START)
+        asked = _asked(shares, turn_shares, moved, orientations, turned, firm, hips)
+        followed = self._follow(asked, targets, shares)
+        if followed is not None:
+            return self._answer(followed, targets, shares)
+        self._moved = moved
         self._turned, wanted = np.zeros(count + 1, bool), self._start.orientations
         if orientations is not None:
             _check("orientations", np.asarray(orientations), (count, 3))
@@ -175,7 +184,46 @@ class Drag:
             self.change, self.settled = before + (self.change - before) * (most / turned_by), False
             pose = self._pose(self.change)
         pose = self._hit_exactly(pose)
+        self._near = None
+        if self.settled and self._met is not None and self._conditions.all_of(self._met):
+            self._near = Near(asked, targets, self.change, self.change, pose, self._met)
         return self._answer(self._within_limits(pose) if self.settings.strict else pose, targets, shares)
+
+    def _follow(self, asked: tuple[object, ...], targets: np.ndarray, shares: np.ndarray) -> Pose | None:
+        """The pose for targets (E + 1, 3) that came a small way since all conditions were looked at; None where it is not small."""
+        near = self._near
+        if near is None or near.change is not self.change or near.asked != asked or self.settings.strict:
+            return None
+        if np.abs(targets - near.targets)[shares > 0].max(initial=0) > SMALL_WAY:
+            return None
+        lead = self._lead(near) if near.lead is None else near.lead
+        change, pose = near.change, near.pose
+        self._conditions.move(targets)
+        for _ in range(FOLLOWS):
+            missing = self._conditions.missing(pose, near.met)
+            if np.abs(missing).max() < FOLLOWED:
+                break
+            change = change + lead @ missing
+            pose = self._pose(change)
+        else:
+            return None
+        if np.abs((change - near.begun)[:-3]).max(initial=0) > SMALL_TURN:
+            return None
+        if self._last is not None:
+            self._last = targets, self._last[1]
+        self.change, self._near = change, near._replace(change=change, pose=pose, lead=lead)
+        return pose
+
+    def _lead(self, near: Near) -> np.ndarray:
+        """(3 J + 3, K) the most likely change for each unit that the ends miss; conditions that press go on pressing as much."""
+        rows = self._conditions.exactly(near.pose, near.met, self._conditions.missing(near.pose, near.met))
+        exact = skew_products(rows.arms, rows.ways, _carried(near.pose.orientations, near.change))
+        soft, variances = self._pressed
+        slopes = np.concatenate([exact, soft])
+        spread = self._metric @ slopes.T
+        system = slopes @ spread
+        system.flat[:: len(system) + 1] += np.concatenate([rows.variances, variances])
+        return np.asarray(spread @ np.linalg.inv(system)[:, : len(exact)])
 
     def _most_turned(self, targets: np.ndarray, wanted: np.ndarray, use: np.ndarray) -> float:
         """[rad] the most that this answer may turn a bone, by how far the targets have come since the one before."""
@@ -276,6 +324,8 @@ class Drag:
             if np.array_equal(presses, active):
                 break
             active = presses
+        soft = np.flatnonzero(active & (rows.one_sided | (rows.variances > SOFTER)))
+        self._pressed = slopes[soft], rows.variances[soft]
         return np.asarray(spread @ force)
 
     def _hit_exactly(self, pose: Pose) -> Pose:
@@ -284,23 +334,35 @@ class Drag:
             return self._steps(pose, -1.0, HELD_STEPS)
         begin = self.change
         found = self._steps(pose, NEARLY, EXACT_STEPS)
-        held = self._conditions.exactly(found, -1.0)
-        if held is None or np.abs(held.missing).max() < GIVE:
+        held = self._conditions.within(found, -1.0)
+        if held is None or np.abs(held[1]).max() < GIVE:
             return found
         self.change = begin
         return self._steps(pose, -1.0, HELD_STEPS)
 
     def _steps(self, pose: Pose, near: float, most: int) -> Pose:
-        """At most ``most`` steps of :meth:`_hit_exactly` on held effectors and dragged ones within ``near``."""
+        """At most ``most`` steps of :meth:`_hit_exactly` on held effectors and dragged ones within ``near``.
+
+        Slopes are taken anew only where those of the step before do not lead there quickly.
+        """
+        self._met, lead, last, worst = None, np.zeros(0), self._met, np.inf
         for _ in range(most):
-            rows = self._conditions.exactly(pose, near)
-            if rows is None or np.abs(rows.missing).max() < CLOSE:
+            found = self._conditions.within(pose, near)
+            if found is None:
                 break
-            slopes = skew_products(rows.arms, rows.ways, _carried(pose.orientations, self.change))
-            spread = self._metric @ slopes.T
-            system = slopes @ spread
-            system.flat[:: len(system) + 1] += rows.variances
-            step = spread @ np.linalg.solve(system, rows.missing)
+            (met, missing), before = found, worst
+            worst = float(np.abs(missing).max())
+            if worst < CLOSE:
+                self._met = met
+                break
+            if worst > AGAIN_SLOPES * before or not len(lead) or not met.same(last):
+                rows = self._conditions.exactly(pose, met, missing)
+                slopes = skew_products(rows.arms, rows.ways, _carried(pose.orientations, self.change))
+                spread = self._metric @ slopes.T
+                system = slopes @ spread
+                system.flat[:: len(system) + 1] += rows.variances
+                lead, last = spread @ np.linalg.inv(system), met
+            step = lead @ missing
             self.change = self.change + step * min(1.0, STEP_MOST / max(float(np.abs(step[:-3]).max()), 1e-9))
             pose = self._pose(self.change)
         return pose
@@ -384,6 +446,18 @@ def _hinges(shape: BodyShape) -> _Hinges:
     )
 
 
+class Near(NamedTuple):
+    """An answer from which small moves of its targets are followed."""
+
+    asked: tuple[object, ...]  # everything that it was asked for but the places of targets
+    targets: np.ndarray  # (E + 1, 3) when all conditions were looked at last
+    begun: np.ndarray  # the change then
+    change: np.ndarray  # the change now
+    pose: Pose
+    met: Met
+    lead: np.ndarray | None = None  # (3 J + 3, K) see Drag._lead
+
+
 TURNED = 1e-3  # [rad] an orientation farther from where the drag began is dragged
 AT_START = 1e-4  # [leg lengths] a target nearer than this to where the drag began is held
 FLEXED = 0.2  # [rad] least flexion at which slopes are taken
@@ -398,6 +472,26 @@ TURN_MOST, TURN_RATE = 0.12, 3.0  # [rad, rad per leg length of the targets' way
 EXACT_STEPS = 6
 NEARLY = 0.02  # [leg lengths] a dragged target within this is hit exactly
 CLOSE = 5e-7  # [leg lengths, rad]
+AGAIN_SLOPES = 0.1  # share of what is missed that a step may leave with the slopes of the step before
+SMALL_WAY, SMALL_TURN = 0.01, 0.05  # [leg lengths, rad] small moves of targets, and what they turn a bone about an axis
+FOLLOWS, FOLLOWED = 4, 5e-6  # steps of a small move, and [leg lengths, rad] what they may leave
+SOFTER = 1e-5  # variance of conditions that are not to be hit
+
+
+def _asked(
+    shares: np.ndarray,
+    turn_shares: np.ndarray,
+    moved: np.ndarray,
+    orientations: np.ndarray | None,
+    turned: np.ndarray | None,
+    firm: np.ndarray | None,
+    hips: Hips,
+) -> tuple[object, ...]:
+    """Everything that :meth:`Drag.solve` is asked for but the places of targets, to be compared."""
+    which = () if orientations is None else np.asarray(orientations if turned is None else orientations[turned]).tobytes()
+    turning = hips.orientation.tobytes() if hips.orientation_weight > 0 else b""
+    held = [None if given is None else given.tobytes() for given in (turned, firm)]
+    return shares.tobytes(), turn_shares.tobytes(), moved.tobytes(), which, *held, turning
 
 
 def _carried(orientations: np.ndarray, change: np.ndarray) -> np.ndarray:

@@ -30,6 +30,7 @@ HINGE = 0.3  # share of the variance of joint limits that elbows and knees have:
 SOFT_FLOOR = 0.02  # variance of fingertips in the soft zone above the floor
 UPRIGHT, FAR_OUT = 0.3, 0.15  # least height of the chest's up and most out of balance where a body is on its feet
 FADE = 0.3  # way of a target after which a body that began out of balance is back in it by 1 - 1/e
+_HALF_AXIS = 0.5 * quick.AXIS[:, 1:]  # (9, 3) a matrix to its rotation vector, if that is small
 _AXES, _NO_WAYS = np.eye(3), np.zeros((3, 3))
 _CROSS = np.stack([np.cross(row, np.eye(3)) for row in np.eye(3)])  # [c, k] = e_c x e_k
 _TO_AXES = _CROSS.reshape(3, 9)
@@ -137,6 +138,17 @@ class Measured(NamedTuple):
     way: np.ndarray  # (3) to where the body is in balance
 
 
+class Met(NamedTuple):
+    """Ends that are to be hit."""
+
+    placed: np.ndarray  # (K) whose places
+    turned: np.ndarray  # (K) whose orientations
+
+    def same(self, other: Met | None) -> bool:
+        """Whether these are the same ends as ``other``."""
+        return other is not None and all(np.array_equal(a, b) for a, b in zip(self, other, strict=True))
+
+
 class Rows(NamedTuple):
     """Conditions (K) as rows of the system; see the module."""
 
@@ -183,7 +195,8 @@ class Conditions:
         self._dragged, self._held = np.flatnonzero(exact & dragged), np.flatnonzero(exact & ~dragged)
         self._twisted = np.flatnonzero(turn_exact & aims.turned & ~aims.firm)
         self._still = np.flatnonzero(turn_exact & use & ((~aims.turned & ~aims.moved) | aims.firm))
-        self._aims = np.where(aims.moved[:, None], aims.positions, start.positions)
+        self._moved, self._start = aims.moved[:, None], start.positions
+        self.move(aims.positions)
         self._turn_aims = np.where(aims.turned[:, None, None], aims.orientations, start.orientations)
         variances = np.zeros((2, len(use)))  # of the places and the turns that are kept
         variances[:, planted] = [[settings.planted], [settings.planted_turn]]
@@ -281,8 +294,12 @@ class Conditions:
             build.add(arms, found.way[None], np.array([found.outside]), settings.balance, True)
         return build.done()
 
-    def exactly(self, pose: Pose, near: float) -> Rows | None:
-        """Rows of held ends, and of dragged ones within ``near``, at the pose itself; None where there are none."""
+    def move(self, positions: np.ndarray) -> None:
+        """Take other places (E + 1, 3) of the dragged ends."""
+        self._aims = np.where(self._moved, positions, self._start)
+
+    def within(self, pose: Pose, near: float) -> tuple[Met, np.ndarray] | None:
+        """Held ends, and dragged ones within ``near``, and what they miss (K); None where there are none."""
         off, turned = self._aims - pose.heads[self.ends], self._turned(pose, self._turns)
         distances = np.sqrt(np.einsum("ec,ec->e", off, off))
         placed = np.append(self._held, self._dragged[distances[self._dragged] <= near])
@@ -291,13 +308,30 @@ class Conditions:
         turns = turns[(turns < len(self._still)) | ((turns >= len(self._kept_turns)) & (angles <= near))]
         if not len(placed) and not len(turns):
             return None
-        bones, count = self.ends[self._turns[turns]], self.skeleton.count
-        arms = np.concatenate([self._place_arms(pose.heads, self.ends[placed]), self._turn_arms(bones)])
+        met = Met(placed, self._turns[turns])
+        return met, np.concatenate([off[placed].reshape(-1), turned[turns].reshape(-1)])
+
+    def all_of(self, met: Met) -> bool:
+        """Whether these are all that are dragged and held."""
+        placed, turns = len(self._held) + len(self._dragged), len(self._still) + len(self._twisted)
+        return len(met.placed) == placed and len(met.turned) == turns
+
+    def missing(self, pose: Pose, met: Met) -> np.ndarray:
+        """(K) what ends miss; the angles count as small."""
+        off = self._aims[met.placed] - pose.heads[self.ends[met.placed]]
+        now = pose.orientations[self.ends[met.turned]]
+        turn = np.matmul(self._turn_aims[met.turned], now.transpose(0, 2, 1)).reshape(-1, 9)
+        return np.concatenate([off.reshape(-1), np.dot(turn, _HALF_AXIS).reshape(-1)])
+
+    def exactly(self, pose: Pose, met: Met, missing: np.ndarray) -> Rows:
+        """Rows at the pose itself of ends that miss ``missing`` (K)."""
+        arms = np.concatenate(
+            [self._place_arms(pose.heads, self.ends[met.placed]), self._turn_arms(self.ends[met.turned])]
+        )
         ways = np.zeros((len(arms), 3, 3))
-        ways[: len(placed)] = _AXES
-        missing = np.concatenate([off[placed].reshape(-1), turned[turns].reshape(-1)])
+        ways[: len(met.placed)] = _AXES
         variances, one_sided = np.full(len(missing), 1e-8), np.zeros(len(missing), bool)
-        return Rows(arms.reshape(-1, count, 3), ways.reshape(-1, 3), missing, variances, one_sided)
+        return Rows(arms.reshape(-1, self.skeleton.count, 3), ways.reshape(-1, 3), missing, variances, one_sided)
 
     def balance_arms(self, heads: np.ndarray, way: np.ndarray) -> np.ndarray:
         """(J, 3) arms of the centre of mass along ``way`` (3), at a pose's ``heads`` (J, 3)."""
