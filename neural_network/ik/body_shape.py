@@ -114,8 +114,10 @@ class BodyShape:
         """Heights of the ankles above the soles."""
         return [clearance / HEEL for clearance in self.point_clearance[self.soles[:, 0]].tolist()]
 
-    def balance(self, points: np.ndarray, heads: np.ndarray, ground: float) -> tuple[float, np.ndarray]:
+    def balance(self, points: np.ndarray, heads: np.ndarray, ground: float) -> tuple[float, np.ndarray, bool]:
         """How far the centre of mass is outside what the body stands on, negative inside, and the way back (3), a unit vector.
+
+        The third is whether that way leads to a corner: then it turns as the body moves across it.
 
         ``points`` (K, 3) and ``heads`` (J, 3) are those of a pose. A foot counts less the higher it is lifted, and a hand more
         the nearer it comes to the floor at height ``ground``, so that nothing jumps.
@@ -138,8 +140,8 @@ class BodyShape:
             share = _fade(hand[2] - ground - 0.03)
             if share > 0:
                 stands.append((at_x + share * (hand[0] - at_x), at_y + share * (hand[1] - at_y)))
-        outside, (x, y) = outside_hull((x, y), stands)
-        return outside, np.array([x, y, 0.0])
+        outside, (x, y), at_corner = outside_hull((x, y), stands)
+        return outside, np.array([x, y, 0.0]), at_corner
 
 
 @dataclass(frozen=True)
@@ -276,16 +278,19 @@ def closest_points(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -
     return a + s[:, None] * u, c + t[:, None] * v
 
 
-def outside_hull(point: tuple[float, float], corners: list[tuple[float, float]]) -> tuple[float, tuple[float, float]]:
+def outside_hull(
+    point: tuple[float, float], corners: list[tuple[float, float]]
+) -> tuple[float, tuple[float, float], bool]:
     """How far ``point`` is outside the convex hull of ``corners`` (K), negative inside, and the way back, a unit vector.
 
-    Inside, the way leads inwards from the nearest edge. Without corners: 0 and no way. In plain arithmetic: there are few.
+    The third is whether the nearest place of the hull is a corner. Inside, the way leads inwards from the nearest edge. Without
+    corners: 0 and no way. In plain arithmetic: there are few.
     """
     hull = convex_hull(corners)
     if not hull:
-        return 0.0, (0.0, 0.0)
+        return 0.0, (0.0, 0.0), False
     x, y = point
-    nearest, way, inside = math.inf, (0.0, 0.0), len(hull) > 2
+    nearest, way, inside, at_corner = math.inf, (0.0, 0.0), len(hull) > 2, False
     ax, ay = hull[-1]
     for bx, by in hull:
         ex, ey, px, py = bx - ax, by - ay, x - ax, y - ay
@@ -293,12 +298,12 @@ def outside_hull(point: tuple[float, float], corners: list[tuple[float, float]])
         to = share * ex - px, share * ey - py
         distance = math.hypot(*to)
         if distance < nearest:
-            nearest, way = distance, to
+            nearest, way, at_corner = distance, to, share in (0.0, 1.0)
         inside = inside and ex * py - ey * px >= 0
         ax, ay = bx, by
     sign = -1.0 if inside else 1.0
     scale = sign / max(nearest, 1e-9)
-    return sign * nearest, (way[0] * scale, way[1] * scale)
+    return sign * nearest, (way[0] * scale, way[1] * scale), at_corner and not inside
 
 
 def convex_hull(corners: list[tuple[float, float]]) -> list[tuple[float, float]]:

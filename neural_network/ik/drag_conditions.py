@@ -136,6 +136,7 @@ class Measured(NamedTuple):
     fold: np.ndarray  # (3) a turn of the chest about it lessens that
     outside: float
     way: np.ndarray  # (3) to where the body is in balance
+    at_corner: bool  # of what it stands on
 
 
 class Met(NamedTuple):
@@ -248,13 +249,13 @@ class Conditions:
             folded, fold = turned_from(pose, shape.chest)
             folded -= max(self.allowed_fold, settings.most_folded)
             cost += 0.5 * max(folded, 0.0) ** 2 / settings.folded
-        outside, way, balance = -np.inf, np.zeros(3), 0.0
+        outside, way, balance, at_corner = -np.inf, np.zeros(3), 0.0, False
         if settings.balance is not None and self.skeleton.feet:
-            outside, way = shape.balance(points, pose.heads, self.ground)
+            outside, way, at_corner = shape.balance(points, pose.heads, self.ground)
             outside -= self._sway
             balance = 0.5 * max(outside, 0.0) ** 2 / settings.balance
             cost += balance
-        return Measured(cost, balance, off, turned, excess, limits, points, height, gaps, inside, lean, tilted, tilt, folded, fold, outside, way)
+        return Measured(cost, balance, off, turned, excess, limits, points, height, gaps, inside, lean, tilted, tilt, folded, fold, outside, way, at_corner)
 
     def rows(self, pose: Pose, bent_heads: np.ndarray, found: Measured) -> Rows:
         """The conditions of a measured pose that press or may begin to, their arms at the bent pose with ``bent_heads`` (J, 3)."""
@@ -292,6 +293,11 @@ class Conditions:
         if found.outside > -NEAR:
             arms = self.balance_arms(pose.heads, found.way)[None]
             build.add(arms, found.way[None], np.array([found.outside]), settings.balance, True)
+        if found.outside > 0 and found.at_corner and settings.balance is not None:  # the distance curves about a corner
+            across = np.array([-found.way[1], found.way[0], 0.0])
+            arms = self.balance_arms(pose.heads, across)[None]
+            curved = settings.balance * (1 + self._sway / found.outside)
+            build.add(arms, across[None], np.zeros(1), curved, False)
         return build.done()
 
     def move(self, positions: np.ndarray) -> None:

@@ -179,14 +179,14 @@ def test_nearest_points_of_segments_are_nearer_than_any_sampled() -> None:
 def test_a_hull_has_its_corners_only_and_knows_inside_from_outside() -> None:
     corners = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.5, 0.5), (0.5, 0.0)]
     assert len(convex_hull(corners)) == 4
-    outside, way = outside_hull((2.0, 0.5), corners)
+    outside, way, _ = outside_hull((2.0, 0.5), corners)
     assert outside == pytest.approx(1)
     assert way == pytest.approx((-1, 0))
-    inside, way = outside_hull((0.9, 0.5), corners)
+    inside, way, _ = outside_hull((0.9, 0.5), corners)
     assert inside == pytest.approx(-0.1)
     assert way == pytest.approx((-1, 0))
     assert outside_hull((0.5, 1.0), corners[:2])[0] == pytest.approx(1)  # a line
-    assert outside_hull((0.5, 1.0), []) == (0.0, (0.0, 0.0))
+    assert outside_hull((0.5, 1.0), []) == (0.0, (0.0, 0.0), False)
 
 
 # ---------------------------------------------------------------- density
