@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -114,10 +115,8 @@ class BodyShape:
         """Heights of the ankles above the soles."""
         return [clearance / HEEL for clearance in self.point_clearance[self.soles[:, 0]].tolist()]
 
-    def balance(self, points: np.ndarray, heads: np.ndarray, ground: float) -> tuple[float, np.ndarray, bool]:
-        """How far the centre of mass is outside what the body stands on, negative inside, and the way back (3), a unit vector.
-
-        The third is whether that way leads to a corner: then it turns as the body moves across it.
+    def balance(self, points: np.ndarray, heads: np.ndarray, ground: float) -> Outside:
+        """How far the centre of mass is outside what the body stands on.
 
         ``points`` (K, 3) and ``heads`` (J, 3) are those of a pose. A foot counts less the higher it is lifted, and a hand more
         the nearer it comes to the floor at height ``ground``, so that nothing jumps.
@@ -140,8 +139,7 @@ class BodyShape:
             share = _fade(hand[2] - ground - 0.03)
             if share > 0:
                 stands.append((at_x + share * (hand[0] - at_x), at_y + share * (hand[1] - at_y)))
-        outside, (x, y), at_corner = outside_hull((x, y), stands)
-        return outside, np.array([x, y, 0.0]), at_corner
+        return outside_hull((x, y), stands)
 
 
 @dataclass(frozen=True)
@@ -278,32 +276,46 @@ def closest_points(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -
     return a + s[:, None] * u, c + t[:, None] * v
 
 
-def outside_hull(
-    point: tuple[float, float], corners: list[tuple[float, float]]
-) -> tuple[float, tuple[float, float], bool]:
-    """How far ``point`` is outside the convex hull of ``corners`` (K), negative inside, and the way back, a unit vector.
+class Outside(NamedTuple):
+    """Where a point is, seen from a convex hull in the plane."""
 
-    The third is whether the nearest place of the hull is a corner. Inside, the way leads inwards from the nearest edge. Without
-    corners: 0 and no way. In plain arithmetic: there are few.
+    distance: float  # outside, negative inside
+    way: tuple[float, float]  # the way back, a unit vector; inside, from the nearest edge inwards
+    at_corner: bool  # whether the nearest place is a corner
+    edges: list[tuple[float, float, float]]  # of the other edges: distance beyond them, negative within, and the way back
+
+
+def outside_hull(point: tuple[float, float], corners: list[tuple[float, float]]) -> Outside:
+    """Where ``point`` is, seen from the convex hull of ``corners`` (K). Without corners: 0 and no way.
+
+    In plain arithmetic: there are few.
     """
     hull = convex_hull(corners)
     if not hull:
-        return 0.0, (0.0, 0.0), False
+        return Outside(0.0, (0.0, 0.0), False, [])
     x, y = point
-    nearest, way, inside, at_corner = math.inf, (0.0, 0.0), len(hull) > 2, False
+    nearest, way, inside, at_corner, best = math.inf, (0.0, 0.0), len(hull) > 2, False, -1
+    edges = []
     ax, ay = hull[-1]
     for bx, by in hull:
         ex, ey, px, py = bx - ax, by - ay, x - ax, y - ay
-        share = min(max((px * ex + py * ey) / max(ex * ex + ey * ey, 1e-12), 0.0), 1.0)
+        square = max(ex * ex + ey * ey, 1e-12)
+        share = min(max((px * ex + py * ey) / square, 0.0), 1.0)
         to = share * ex - px, share * ey - py
         distance = math.hypot(*to)
+        beyond = ey * px - ex * py
+        inside = inside and beyond <= 0
         if distance < nearest:
-            nearest, way, at_corner = distance, to, share in (0.0, 1.0)
-        inside = inside and ex * py - ey * px >= 0
+            nearest, way, at_corner, best = distance, to, share in (0.0, 1.0), len(edges)
+        length = math.sqrt(square)
+        edges.append((beyond / length, -ey / length, ex / length))
         ax, ay = bx, by
     sign = -1.0 if inside else 1.0
     scale = sign / max(nearest, 1e-9)
-    return sign * nearest, (way[0] * scale, way[1] * scale), at_corner and not inside
+    del edges[best]
+    if len(hull) < 3:  # a line has no inside
+        edges = []
+    return Outside(sign * nearest, (way[0] * scale, way[1] * scale), at_corner and not inside, edges)
 
 
 def convex_hull(corners: list[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core import quick_rotations as quick
 from ..core.skeleton import Skeleton
-from .body_shape import METRE, BodyShape, Gaps
+from .body_shape import METRE, BodyShape, Gaps, Outside
 
 NEAR = 0.06  # one-sided conditions nearer than this may begin to press within a step
 FARTHEST = 0.12  # a step aims at most so far
@@ -33,6 +33,7 @@ FADE = 0.3  # way of a target after which a body that began out of balance is ba
 _HALF_AXIS = 0.5 * quick.AXIS[:, 1:]  # (9, 3) a matrix to its rotation vector, if that is small
 _AXES, _NO_WAYS = np.eye(3), np.zeros((3, 3))
 _CROSS = np.stack([np.cross(row, np.eye(3)) for row in np.eye(3)])  # [c, k] = e_c x e_k
+_NOWHERE = Outside(-math.inf, (0.0, 0.0), False, [])
 _TO_AXES = _CROSS.reshape(3, 9)
 _ABOUT = _CROSS.transpose(1, 0, 2).reshape(3, 9)
 
@@ -134,9 +135,8 @@ class Measured(NamedTuple):
     tilt: np.ndarray  # (3) likewise
     folded: float
     fold: np.ndarray  # (3) a turn of the chest about it lessens that
-    outside: float
-    way: np.ndarray  # (3) to where the body is in balance
-    at_corner: bool  # of what it stands on
+    outside: float  # of balance
+    stands: Outside
 
 
 class Met(NamedTuple):
@@ -249,13 +249,13 @@ class Conditions:
             folded, fold = turned_from(pose, shape.chest)
             folded -= max(self.allowed_fold, settings.most_folded)
             cost += 0.5 * max(folded, 0.0) ** 2 / settings.folded
-        outside, way, balance, at_corner = -np.inf, np.zeros(3), 0.0, False
+        outside, stands, balance = -np.inf, _NOWHERE, 0.0
         if settings.balance is not None and self.skeleton.feet:
-            outside, way, at_corner = shape.balance(points, pose.heads, self.ground)
-            outside -= self._sway
+            stands = shape.balance(points, pose.heads, self.ground)
+            outside = stands.distance - self._sway
             balance = 0.5 * max(outside, 0.0) ** 2 / settings.balance
             cost += balance
-        return Measured(cost, balance, off, turned, excess, limits, points, height, gaps, inside, lean, tilted, tilt, folded, fold, outside, way, at_corner)
+        return Measured(cost, balance, off, turned, excess, limits, points, height, gaps, inside, lean, tilted, tilt, folded, fold, outside, stands)
 
     def rows(self, pose: Pose, bent_heads: np.ndarray, found: Measured) -> Rows:
         """The conditions of a measured pose that press or may begin to, their arms at the bent pose with ``bent_heads`` (J, 3)."""
@@ -290,14 +290,7 @@ class Conditions:
         if found.folded > -NEAR:
             below = self.above[shape.chest] * (np.arange(self.skeleton.count) > 0)
             build.add((found.fold * below[:, None])[None], np.zeros((1, 3)), np.array([found.folded]), settings.folded, True)
-        if found.outside > -NEAR:
-            arms = self.balance_arms(pose.heads, found.way)[None]
-            build.add(arms, found.way[None], np.array([found.outside]), settings.balance, True)
-        if found.outside > 0 and found.at_corner and settings.balance is not None:  # the distance curves about a corner
-            across = np.array([-found.way[1], found.way[0], 0.0])
-            arms = self.balance_arms(pose.heads, across)[None]
-            curved = settings.balance * (1 + self._sway / found.outside)
-            build.add(arms, across[None], np.zeros(1), curved, False)
+        self._add_balance(build, pose.heads, found)
         return build.done()
 
     def move(self, positions: np.ndarray) -> None:
@@ -339,14 +332,29 @@ class Conditions:
         variances, one_sided = np.full(len(missing), 1e-8), np.zeros(len(missing), bool)
         return Rows(arms.reshape(-1, self.skeleton.count, 3), ways.reshape(-1, 3), missing, variances, one_sided)
 
-    def balance_arms(self, heads: np.ndarray, way: np.ndarray) -> np.ndarray:
-        """(J, 3) arms of the centre of mass along ``way`` (3), at a pose's ``heads`` (J, 3)."""
+    def balance_arms(self, heads: np.ndarray, ways: np.ndarray) -> np.ndarray:
+        """(K, J, 3) arms of the centre of mass along ``ways`` (K, 3), at a pose's ``heads`` (J, 3)."""
         mass = self.shape.mass
         moved = mass @ self.above  # (J) mass that each bone carries
         lever = (mass * self.above.T) @ heads - moved[:, None] * heads
-        return np.asarray(lever @ (way @ _ABOUT).reshape(3, 3))
+        return np.asarray(lever @ (ways @ _ABOUT).reshape(-1, 3, 3))
 
     # ------------------------------------------------------------------ parts
+
+    def _add_balance(self, build: _RowBuilder, heads: np.ndarray, found: Measured) -> None:
+        """The centre of mass within what the body stands on: back over the nearest place, and within the other edges."""
+        variance, sway, (_, way, at_corner, edges) = self.settings.balance, self._sway, found.stands
+        if variance is None or found.outside <= -NEAR:
+            return
+        near = [(found.outside, *way), *((beyond - sway, x, y) for beyond, x, y in edges if beyond - sway > -NEAR)]
+        ways = np.array([(x, y, 0.0) for _, x, y in near])
+        missing = np.array([beyond for beyond, _, _ in near])
+        missing[1:] = np.minimum(missing[1:], 0)  # outside two edges, only the way to the nearest place counts
+        build.add(self.balance_arms(heads, ways), ways, missing, variance, True)
+        if at_corner and found.outside > 0:  # the distance curves about a corner
+            across = np.array([[-way[1], way[0], 0.0]])
+            curved = variance * (1 + sway / found.outside)
+            build.add(self.balance_arms(heads, across), across, np.zeros(1), curved, False)
 
     def _add_limits(self, build: _RowBuilder, pose: Pose, found: Measured) -> None:
         over = np.flatnonzero((found.limits > 1e-6) & (found.excess.bones > 0))
@@ -461,7 +469,7 @@ def make_conditions(
     for (heel, toe), foot in zip(shape.soles, skeleton.feet, strict=True):
         standing[skeleton.effectors.index(foot)] = min(low[heel], low[toe]) < 0.04 * METRE
     pairs = np.maximum(-shape.gaps(parts).gap, 0)
-    outside = shape.balance(points, pose.heads, ground)[0] if skeleton.feet else 0.0
+    outside = shape.balance(points, pose.heads, ground).distance if skeleton.feet else 0.0
     upright = shape.chest < 0 or pose.orientations[shape.chest, 2, 2] > UPRIGHT
     if not standing.any() or not upright or outside > FAR_OUT:  # it lies, sits, crawls or flies
         settings = replace(settings, balance=None)
