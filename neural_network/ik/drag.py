@@ -109,12 +109,13 @@ class Drag:
         self._start = Targets(pose.heads[self._ends], pose.orientations[self._ends])
         self._shown = pose
         self._near: Near | None = None
+        self._hits: Hits | None = None
         self._met: Met | None = None
         self._pressed = np.zeros((0, len(self.change))), np.zeros(0)
         self._last: tuple[np.ndarray, np.ndarray] | None = None
         self._moved, self._turned = np.zeros(len(self._ends), bool), np.zeros(len(self._ends), bool)
         self._conditions: Conditions = make_conditions(
-            rig, self._shape, self.settings, pose, ground / rig.leg_length, self._limits.excess(pose.turns)
+            rig, self._shape, self.settings, pose, ground / rig.leg_length
         )
 
     @property
@@ -196,7 +197,7 @@ class Drag:
             return None
         if np.abs(targets - near.targets)[shares > 0].max(initial=0) > SMALL_WAY:
             return None
-        lead = self._lead(near) if near.lead is None else near.lead
+        lead = self._lead(near.pose, near.met, near.change, self._pressed) if near.lead is None else near.lead
         change, pose = near.change, near.pose
         self._conditions.move(targets)
         for _ in range(FOLLOWS):
@@ -214,16 +215,22 @@ class Drag:
         self.change, self._near = change, near._replace(change=change, pose=pose, lead=lead)
         return pose
 
-    def _lead(self, near: Near) -> np.ndarray:
-        """(3 J + 3, K) the most likely change for each unit that the ends miss; conditions that press go on pressing as much."""
-        rows = self._conditions.exactly(near.pose, near.met, self._conditions.missing(near.pose, near.met))
-        exact = skew_products(rows.arms, rows.ways, _carried(near.pose.orientations, near.change))
-        soft, variances = self._pressed
-        slopes = np.concatenate([exact, soft])
+    def _lead(
+        self, pose: Pose, met: Met, change: np.ndarray, pressed: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> np.ndarray:
+        """(3 J + 3, K) the most likely change for each unit that the ends of ``met`` miss.
+
+        The conditions ``pressed``, slopes and variances, go on pressing as much.
+        """
+        rows = self._conditions.exactly(pose, met)
+        slopes = skew_products(rows.arms, rows.ways, _carried(pose.orientations, change))
+        count, variances = len(slopes), rows.variances
+        if pressed is not None:
+            slopes, variances = np.concatenate([slopes, pressed[0]]), np.concatenate([variances, pressed[1]])
         spread = self._metric @ slopes.T
         system = slopes @ spread
-        system.flat[:: len(system) + 1] += np.concatenate([rows.variances, variances])
-        return np.asarray(spread @ np.linalg.inv(system)[:, : len(exact)])
+        system.flat[:: len(system) + 1] += variances
+        return np.asarray(spread @ np.linalg.inv(system)[:, :count])
 
     def _most_turned(self, targets: np.ndarray, wanted: np.ndarray, use: np.ndarray) -> float:
         """[rad] the most that this answer may turn a bone, by how far the targets have come since the one before."""
@@ -275,27 +282,31 @@ class Drag:
         settings = self.settings
         share = settings.smooth / (1 + settings.smooth)
         centre, metric = self.change * share, self._metric / (1 + settings.smooth)
-        pose, found, cost = self._look(self.change, centre)
-        self.settled, hills = True, 0
+        pose, found, cost = self._look(self._pose(self.change), self.change, centre)
+        self.settled, hills, straight = True, 0, False
         for number in range(settings.steps):
-            step = centre + self._likely(pose, found, centre, metric) - self.change
+            likely, met, bent = self._likely(pose, found, centre, metric, straight)
+            step = centre + likely - self.change
             largest = float(np.abs(step[:-3]).max())
             size = min(1.0, STEP_MOST / max(largest, 1e-9))
             tried = []
             for _ in range(HALVINGS + 1):
-                change = self.change + size * step
-                new, new_found, new_cost = self._look(change, centre)
+                new, change = self._corrected(pose, self.change + size * step, met, 1 - size)
+                new, new_found, new_cost = self._look(new, change, centre)
                 if new_cost <= cost + 1e-6 * abs(cost):
                     break
                 tried.append((new_cost - new_found.balance, size, change, new, new_found, new_cost))
                 size *= SHORTER
             else:
+                if bent:  # what slopes at bent joints promise is not so: as they are
+                    straight = True
+                    continue
                 # Lifting a foot costs balance until the body has moved over the other: once over that hill it goes down again.
                 over, size, change, new, new_found, new_cost = tried[0]
                 if hills == HILLS or over >= cost - found.balance:
                     break
                 hills += 1
-            saved, cost = cost - new_cost, new_cost
+            saved, cost, straight = cost - new_cost, new_cost, False
             self.change, pose, found = change, new, new_found
             if largest * size < STEP_LEAST or (number and 0 <= saved < COST_LEAST):
                 break
@@ -303,9 +314,31 @@ class Drag:
             self.settled = False
         return pose
 
-    def _likely(self, pose: Pose, found: Measured, centre: np.ndarray, metric: np.ndarray) -> np.ndarray:
-        """What to add to ``centre`` for the most likely change that meets the conditions, as far as slopes tell."""
-        bent = self._bent(pose.turns)
+    def _corrected(self, pose: Pose, change: np.ndarray, met: Met | None, share: float) -> tuple[Pose, np.ndarray]:
+        """The pose of ``change``, a step from ``pose``, and the change itself, both corrected so that ends of ``met`` miss ``share`` of
+        what they missed: as far as slopes tell they do already, and what the slopes did not tell must not count against the step."""
+        new = self._pose(change)
+        if met is None:
+            return new, change
+        missing = self._conditions.missing(new, met) - share * self._conditions.missing(pose, met)
+        change = change + self._leads(pose, met) @ missing
+        return self._pose(change), change
+
+    def _leads(self, pose: Pose, met: Met) -> np.ndarray:
+        """(3 J + 3, K) the most likely change for each unit that the ends of ``met`` miss; kept while the pose changes little."""
+        near = self._hits
+        if near is None or not met.same(near.met) or np.abs((self.change - near.change)[:-3]).max() > SLOPES_KEPT:
+            near = self._hits = Hits(met, self.change, self._lead(pose, met, self.change))
+        return near.lead
+
+    def _likely(
+        self, pose: Pose, found: Measured, centre: np.ndarray, metric: np.ndarray, straight: bool
+    ) -> tuple[np.ndarray, Met | None, bool]:
+        """What to add to ``centre`` for the most likely change that meets the conditions, as far as slopes tell.
+
+        Also the ends that are then where they should be, and whether the slopes are those of a pose with bent joints.
+        """
+        bent = None if straight else self._bent(pose.turns)
         orientations, heads = (pose.orientations, pose.heads) if bent is None else self._placed(bent, pose.heads[0])
         rows = self._conditions.rows(pose, heads, found)
         slopes = skew_products(rows.arms, rows.ways, _carried(orientations, self.change))
@@ -326,7 +359,7 @@ class Drag:
             active = presses
         soft = np.flatnonzero(active & (rows.one_sided | (rows.variances > SOFTER)))
         self._pressed = slopes[soft], rows.variances[soft]
-        return np.asarray(spread @ force)
+        return spread @ force, self._conditions.to_hit(rows.variances * force), bent is not None
 
     def _hit_exactly(self, pose: Pose) -> Pose:
         """Steps on held effectors and on dragged ones that are near, until they are where they belong; held ones go first."""
@@ -343,9 +376,9 @@ class Drag:
     def _steps(self, pose: Pose, near: float, most: int) -> Pose:
         """At most ``most`` steps of :meth:`_hit_exactly` on held effectors and dragged ones within ``near``.
 
-        Slopes are taken anew only where those of the step before do not lead there quickly.
+        Slopes are taken anew where those kept do not lead there quickly.
         """
-        self._met, lead, last, worst = None, np.zeros(0), self._met, np.inf
+        self._met, worst = None, np.inf
         for _ in range(most):
             found = self._conditions.within(pose, near)
             if found is None:
@@ -355,14 +388,9 @@ class Drag:
             if worst < CLOSE:
                 self._met = met
                 break
-            if worst > AGAIN_SLOPES * before or not len(lead) or not met.same(last):
-                rows = self._conditions.exactly(pose, met, missing)
-                slopes = skew_products(rows.arms, rows.ways, _carried(pose.orientations, self.change))
-                spread = self._metric @ slopes.T
-                system = slopes @ spread
-                system.flat[:: len(system) + 1] += rows.variances
-                lead, last = spread @ np.linalg.inv(system), met
-            step = lead @ missing
+            if worst > AGAIN_SLOPES * before:
+                self._hits = None
+            step = self._leads(pose, met) @ missing
             self.change = self.change + step * min(1.0, STEP_MOST / max(float(np.abs(step[:-3]).max()), 1e-9))
             pose = self._pose(self.change)
         return pose
@@ -378,10 +406,9 @@ class Drag:
 
     # ------------------------------------------------------------------ poses
 
-    def _look(self, change: np.ndarray, centre: np.ndarray) -> tuple[Pose, Measured, float]:
+    def _look(self, pose: Pose, change: np.ndarray, centre: np.ndarray) -> tuple[Pose, Measured, float]:
         """The pose of a change, what it misses of the conditions, and its cost."""
-        pose = self._pose(change)
-        found = self._conditions.measure(pose, self._limits.excess(pose.turns))
+        found = self._conditions.measure(pose)
         off = change - centre
         return pose, found, found.cost + 0.5 * (1 + self.settings.smooth) * float(off @ self._precision @ off)
 
@@ -446,6 +473,14 @@ def _hinges(shape: BodyShape) -> _Hinges:
     )
 
 
+class Hits(NamedTuple):
+    """How ends are hit."""
+
+    met: Met
+    change: np.ndarray  # where the slopes were taken
+    lead: np.ndarray  # (3 J + 3, K) see Drag._lead
+
+
 class Near(NamedTuple):
     """An answer from which small moves of its targets are followed."""
 
@@ -472,6 +507,7 @@ TURN_MOST, TURN_RATE = 0.12, 3.0  # [rad, rad per leg length of the targets' way
 EXACT_STEPS = 6
 NEARLY = 0.02  # [leg lengths] a dragged target within this is hit exactly
 CLOSE = 5e-7  # [leg lengths, rad]
+SLOPES_KEPT = 0.1  # [rad] farthest from where slopes were taken that they serve to hit ends
 AGAIN_SLOPES = 0.1  # share of what is missed that a step may leave with the slopes of the step before
 SMALL_WAY, SMALL_TURN = 0.01, 0.05  # [leg lengths, rad] small moves of targets, and what they turn a bone about an axis
 FOLLOWS, FOLLOWED = 4, 5e-6  # steps of a small move, and [leg lengths, rad] what they may leave

@@ -19,9 +19,12 @@ import numpy as np
 from ..core import quick_rotations as quick
 from ..core.skeleton import Skeleton
 from .body_shape import METRE, BodyShape, Gaps, Outside
+from .quick_limits import Beyond, JointLimits
 
 NEAR = 0.06  # one-sided conditions nearer than this may begin to press within a step
+NEAR_LIMIT = 0.15  # [rad] as NEAR, of joint limits
 FARTHEST = 0.12  # a step aims at most so far
+LITTLE = 2e-3  # [leg lengths, rad] what a step that hits a target leaves at most
 FARTHEST_TURN = 0.3  # [rad]
 TURN_FORCE, TURN_REACH = 60.0, 1.0  # of a dragged orientation, as DragSettings.force and reach
 SOFT = 0.03  # variance of a place or an orientation of weight 0.5
@@ -109,14 +112,6 @@ class Aims(NamedTuple):
     firm: np.ndarray  # (E + 1) bool: held wherever they are to be
 
 
-class Excess(NamedTuple):
-    """Bones (K) that a pose has outside their joint limits."""
-
-    bones: np.ndarray  # (K)
-    back: np.ndarray  # (K, 3) rotation vectors that bring them back inside, in the axes of the parent
-    angle: np.ndarray  # (K) their lengths
-
-
 class Measured(NamedTuple):
     """What a pose misses of each kind of condition, and what that costs; :meth:`Conditions.rows` makes rows of it."""
 
@@ -124,8 +119,8 @@ class Measured(NamedTuple):
     balance: float  # the part of the cost that is being out of balance
     off: np.ndarray  # (E + 1, 3) from the ends to where they are kept or dragged to
     turned: np.ndarray  # (K, 3) rotation vectors to the orientations that ends are kept in, then of those dragged
-    excess: Excess
-    limits: np.ndarray  # (K) how far they are outside beyond what is allowed
+    beyond: Beyond
+    limits: np.ndarray  # (2 K) how far bones are beyond their limits and what is allowed
     points: np.ndarray  # (K, 3)
     height: np.ndarray  # (K) of the points above what is allowed
     gaps: Gaps
@@ -175,12 +170,13 @@ class Conditions:
     settings: DragSettings
     ground: float
     ends: np.ndarray  # (E + 1) bones
+    limits: JointLimits
     above: np.ndarray  # (J, J) row's bone is moved by column's
     standing: np.ndarray  # (E + 1) bool: feet that stand when the drag begins
     allowed_floor: np.ndarray  # (K) <= 0
     allowed_pairs: np.ndarray  # (M) >= 0
-    allowed_limits: np.ndarray  # (J) >= 0
-    limit_shares: np.ndarray  # (J) of the variance of joint limits: hinges are stiffer
+    allowed_limits: np.ndarray  # (2 K) >= 0
+    limit_shares: np.ndarray  # (2 K) of the variance of joint limits: hinges are stiffer
     allowed_balance: float
     allowed_back: float
     allowed_tilt: float
@@ -210,8 +206,8 @@ class Conditions:
         self._turns = np.concatenate([self._kept_turns, self._twisted])
         self._sway = settings.sway + max(self.allowed_balance, 0) * float(np.exp(-travel / FADE))
 
-    def measure(self, pose: Pose, excess: Excess) -> Measured:
-        """Look at a pose, which has ``excess`` over its joint limits."""
+    def measure(self, pose: Pose) -> Measured:
+        """Look at a pose."""
         settings, shape, kept = self.settings, self.shape, self._kept
         off = self._aims - pose.heads[self.ends]
         turned = self._turned(pose, self._turns)
@@ -224,9 +220,10 @@ class Conditions:
         for vector in turned[len(kept_turned) :]:
             cost += TURN_FORCE * TURN_REACH * math.log1p(_length(vector) / TURN_REACH)
         points, parts = shape.places(pose.orientations, pose.heads)
-        limits = excess.angle - self.allowed_limits[excess.bones]
+        beyond = self.limits.beyond(pose.turns)
+        limits = beyond.distance - self.allowed_limits
         if settings.limits is not None:
-            cost += _pressing(limits, settings.limits * self.limit_shares[excess.bones])
+            cost += _pressing(limits, settings.limits * self.limit_shares)
         height = points[:, 2] - shape.point_clearance - (self.ground + settings.margin) - self.allowed_floor
         if settings.floor is not None:
             cost += _pressing(-height, settings.floor)
@@ -255,7 +252,7 @@ class Conditions:
             outside = stands.distance - self._sway
             balance = 0.5 * max(outside, 0.0) ** 2 / settings.balance
             cost += balance
-        return Measured(cost, balance, off, turned, excess, limits, points, height, gaps, inside, lean, tilted, tilt, folded, fold, outside, stands)
+        return Measured(cost, balance, off, turned, beyond, limits, points, height, gaps, inside, lean, tilted, tilt, folded, fold, outside, stands)
 
     def rows(self, pose: Pose, bent_heads: np.ndarray, found: Measured) -> Rows:
         """The conditions of a measured pose that press or may begin to, their arms at the bent pose with ``bent_heads`` (J, 3)."""
@@ -322,15 +319,26 @@ class Conditions:
         turn = np.matmul(self._turn_aims[met.turned], now.transpose(0, 2, 1)).reshape(-1, 9)
         return np.concatenate([off.reshape(-1), np.dot(turn, _HALF_AXIS).reshape(-1)])
 
-    def exactly(self, pose: Pose, met: Met, missing: np.ndarray) -> Rows:
-        """Rows at the pose itself of ends that miss ``missing`` (K)."""
+    def to_hit(self, left: np.ndarray) -> Met | None:
+        """Held ends, and dragged ones of which a step leaves little; ``left`` (K) is what it leaves of each row. None if none."""
+        at = 3 * (len(self._kept) + len(self._kept_turns))
+        count = len(self._dragged)
+        off = left[at : at + 3 * (count + len(self._twisted))].reshape(-1, 3)
+        little = np.einsum("ec,ec->e", off, off) < LITTLE**2
+        placed = np.append(self._held, self._dragged[little[:count]])
+        turned = np.append(self._still, self._twisted[little[count:]])
+        return Met(placed, turned) if len(placed) or len(turned) else None
+
+    def exactly(self, pose: Pose, met: Met) -> Rows:
+        """Rows at the pose itself of ends."""
         arms = np.concatenate(
             [self._place_arms(pose.heads, self.ends[met.placed]), self._turn_arms(self.ends[met.turned])]
         )
         ways = np.zeros((len(arms), 3, 3))
         ways[: len(met.placed)] = _AXES
-        variances, one_sided = np.full(len(missing), 1e-8), np.zeros(len(missing), bool)
-        return Rows(arms.reshape(-1, self.skeleton.count, 3), ways.reshape(-1, 3), missing, variances, one_sided)
+        count = 3 * len(arms)
+        arms = arms.reshape(count, self.skeleton.count, 3)
+        return Rows(arms, ways.reshape(-1, 3), np.zeros(count), np.full(count, 1e-8), np.zeros(count, bool))
 
     def balance_arms(self, heads: np.ndarray, ways: np.ndarray) -> np.ndarray:
         """(K, J, 3) arms of the centre of mass along ``ways`` (K, 3), at a pose's ``heads`` (J, 3)."""
@@ -357,15 +365,16 @@ class Conditions:
             build.add(self.balance_arms(heads, across), across, np.zeros(1), curved, False)
 
     def _add_limits(self, build: _RowBuilder, pose: Pose, found: Measured) -> None:
-        over = np.flatnonzero((found.limits > 1e-6) & (found.excess.bones > 0))
-        if self.settings.limits is None or not len(over):
+        if self.settings.limits is None:
             return
-        bones = found.excess.bones[over]
-        arms = np.zeros((len(bones), self.skeleton.count, 3))
-        way = found.excess.back[over] / found.excess.angle[over, None]
+        near = np.flatnonzero(found.limits > -NEAR_LIMIT)
+        bones, count = self.limits.bones[near], len(near)
+        arms = np.zeros((count, self.skeleton.count, 3))
         parents = pose.orientations[self.skeleton.parents[bones]]
-        arms[np.arange(len(bones)), bones] = np.matmul(parents, way[:, :, None])[:, :, 0]
-        build.add(arms, np.zeros((len(bones), 3)), found.limits[over], self.settings.limits * self.limit_shares[bones], True)
+        back = np.matmul(parents, self.limits.outward(found.beyond, near)[:, :, None])[:, :, 0]
+        arms[np.arange(count), bones] = -back
+        variances = self.settings.limits * self.limit_shares[near]
+        build.add(arms, np.zeros((count, 3)), found.limits[near], variances, True)
 
     def _add_points(self, build: _RowBuilder, bent: np.ndarray, bent_heads: np.ndarray, found: Measured) -> None:
         """Points above the floor and parts out of each other; ``bent`` (J, 3) leads from the bent heads to the pose's."""
@@ -457,12 +466,12 @@ def _length(vector: np.ndarray) -> float:
 
 
 def make_conditions(
-    skeleton: Skeleton, shape: BodyShape, settings: DragSettings, pose: Pose, ground: float, excess: Excess
+    skeleton: Skeleton, shape: BodyShape, settings: DragSettings, pose: Pose, ground: float
 ) -> Conditions:
-    """The conditions of a drag that begins with ``pose``, which has ``excess`` over its joint limits; ``ground``: the floor."""
+    """The conditions of a drag that begins with ``pose``; ``ground`` is the height of the floor."""
     points, parts = shape.places(pose.orientations, pose.heads)
-    over = np.zeros(skeleton.count)
-    over[excess.bones] = excess.angle
+    limits = JointLimits(skeleton)
+    over = np.maximum(limits.beyond(pose.turns).distance, 0)
     low = points[:, 2] - shape.point_clearance - ground
     ends = np.array([*skeleton.effectors, 0])
     standing = np.zeros(len(ends), bool)
@@ -474,14 +483,14 @@ def make_conditions(
     if not standing.any() or not upright or outside > FAR_OUT:  # it lies, sits, crawls or flies
         settings = replace(settings, balance=None)
     back = leaning_back(pose, shape.chest)[0] if shape.chest >= 0 else 0.0
-    shares = np.ones(skeleton.count)
-    shares[[hinge.lower for hinge in shape.hinges]] = HINGE
+    shares = np.where(np.isin(limits.bones, [hinge.lower for hinge in shape.hinges]), HINGE, 1.0)
     return Conditions(
         skeleton,
         shape,
         settings,
         ground,
         ends,
+        limits,
         skeleton.subtree.T.copy(),
         standing,
         np.minimum(low - settings.margin, 0),

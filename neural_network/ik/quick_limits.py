@@ -1,13 +1,32 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Joint limits of one pose in few NumPy calls; those of :func:`.losses.limit_excess`, which a test holds it to."""
+"""Joint limits of one pose in few NumPy calls; those of :func:`.losses.limit_excess`, which a test holds it to.
+
+A bone's rotation is a swing, whose two angles are limited by an ellipse, after a twist about its own axis.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core import quick_rotations as quick
 from ..core.skeleton import Skeleton
-from .drag_conditions import Excess
+
+
+class Excess(NamedTuple):
+    """Bones (K) that a pose has outside their joint limits."""
+
+    bones: np.ndarray  # (K)
+    back: np.ndarray  # (K, 3) rotation vectors that bring them back inside, in the axes of the parent
+    angle: np.ndarray  # (K) their lengths
+
+
+class Beyond(NamedTuple):
+    """How far limited bones (K) are beyond their limits, of swing and then of twist."""
+
+    distance: np.ndarray  # (2 K) [rad] negative within
+    outward: np.ndarray  # (3, 2 K) axes of a turn that increases it, in bone axes before the swing
 
 
 class JointLimits:
@@ -19,6 +38,47 @@ class JointLimits:
         self._bones = np.flatnonzero(np.isfinite(limits).all(axis=1))
         self._basis = skeleton.basis[self._bones]
         self._low, self._high = limits[self._bones, ::2].T, limits[self._bones, 1::2].T
+        self._wide_up, self._wide_down = np.maximum(self._high[::2], 1e-3), np.maximum(-self._low[::2], 1e-3)
+
+    @property
+    def bones(self) -> np.ndarray:
+        """(2 K) the bones that have limits, once for swing and once for twist."""
+        return np.append(self._bones, self._bones)
+
+    def beyond(self, turns: np.ndarray) -> Beyond:
+        """How far the bones, with rotations relative to the parent ``turns`` (J, 3, 3), core axes, are beyond their limits.
+
+        The distance from the ellipse of the swing is to first order (Sampson, "Fitting conic sections to 'very scattered' data",
+        1982): along the ray to its middle, a narrow joint that is flexed far would seem to be far outside at once.
+        """
+        quaternion = quick.quaternion_from_matrix(turns.take(self._bones, axis=0))
+        w = quaternion[:, 0]
+        x, y, z = np.matmul(quaternion[:, None, 1:], self._basis)[:, 0].T
+        upright = np.sqrt(np.maximum(w * w + y * y, 2.5e-3))
+        swing = np.array([x * w + z * y, z * w - x * y]) / upright  # with the twist removed
+        lean = np.sqrt(swing[0] * swing[0] + swing[1] * swing[1]) + 1e-12
+        angles = swing * (2 * np.arctan2(lean, upright) / lean)
+        wide = np.where(angles > 0, self._wide_up, self._wide_down)
+        share = angles / wide
+        size = np.sqrt(share[0] * share[0] + share[1] * share[1]) + 1e-12
+        slope = share / (wide * size)
+        steep = np.sqrt(slope[0] * slope[0] + slope[1] * slope[1]) + 1e-12
+        twist = 2 * np.arctan2(y, w)
+        above, below = twist - self._high[1], self._low[1] - twist
+        sign = np.where(above > below, 1.0, -1.0)
+        count = len(sign)
+        distance, outward = np.empty(2 * count), np.zeros((3, 2 * count))
+        np.divide(size - 1, steep, out=distance[:count])
+        np.maximum(above, below, out=distance[count:])
+        outward[::2, :count] = slope / steep
+        outward[1, count:] = sign
+        outward[0, count:], outward[2, count:] = -sign * swing[1] / upright, sign * swing[0] / upright
+        return Beyond(distance, outward)
+
+    def outward(self, beyond: Beyond, which: np.ndarray) -> np.ndarray:
+        """(N, 3) the axes of those ``which`` (N), in the axes of the bones' parents."""
+        basis = self._basis[which % len(self._bones)]
+        return np.asarray(np.matmul(basis, beyond.outward.T[which][:, :, None])[:, :, 0])
 
     def excess(self, turns: np.ndarray) -> Excess:
         """The bones whose rotations relative to the parent ``turns`` (J, 3, 3), core axes, are outside their limits."""

@@ -58,7 +58,7 @@ def test_slopes_agree_with_finite_differences(seed: int, monkeypatch: pytest.Mon
     drag._conditions.begin(aims, drag._start, 1.0)
 
     def rows(at: np.ndarray) -> Rows:
-        there, found, _ = drag._look(at, np.zeros_like(at))
+        there, found, _ = drag._look(drag._pose(at), at, np.zeros_like(at))
         return drag._conditions.rows(there, there.heads, found)
 
     base = rows(change)
@@ -85,7 +85,7 @@ def test_slopes_of_orientations_agree_with_finite_differences_where_they_are_met
     drag._conditions.begin(aims, drag._start, 0.0)
 
     def rows(at: np.ndarray) -> Rows:
-        there, found, _ = drag._look(at, np.zeros_like(at))
+        there, found, _ = drag._look(drag._pose(at), at, np.zeros_like(at))
         return drag._conditions.rows(there, there.heads, found)
 
     base, way, step = rows(change), rng.normal(0, 1, len(change)), 1e-5
@@ -103,7 +103,7 @@ def test_the_slope_of_balance_is_that_of_the_centre_of_mass() -> None:
     conditions, mass = drag._conditions, make_shape(RIG).mass
     none = np.zeros(6)
     conditions.begin(Aims(*drag._start, none, none, none > 0, none > 0, none > 0), drag._start, 1e3)
-    pose, found, _ = drag._look(change, np.zeros_like(change))
+    pose, found, _ = drag._look(drag._pose(change), change, np.zeros_like(change))
     assert found.outside > 5  # it presses whatever the pose
     rows = conditions.rows(pose, pose.heads, found)
     arms, ways = conditions.balance_arms(pose.heads, found.way)[None], found.way[None]
