@@ -86,7 +86,7 @@ class Drag:
         self.skeleton, self.settings = skeleton, settings or DragSettings()
         self._plan = make_plan(skeleton, True)
         self._shape = make_shape(skeleton)
-        self._hinges = _hinges(self._shape)
+        self._hinges = _hinges(skeleton, self._shape)
         self._limits = JointLimits(skeleton)
         self._covariance = density.with_anatomy(skeleton, covariance)
         self._ends = np.array([*skeleton.effectors, 0])
@@ -338,7 +338,7 @@ class Drag:
 
         Also the ends that are then where they should be, and whether the slopes are those of a pose with bent joints.
         """
-        bent = None if straight else self._bent(pose.turns)
+        bent = None if straight else self._bent(pose)
         orientations, heads = (pose.orientations, pose.heads) if bent is None else self._placed(bent, pose.heads[0])
         rows = self._conditions.rows(pose, heads, found)
         slopes = skew_products(rows.arms, rows.ways, _carried(orientations, self.change))
@@ -421,17 +421,19 @@ class Drag:
         inverse, heads = forward_one(self._plan, turns)
         return inverse.transpose(0, 2, 1), heads.T + root
 
-    def _bent(self, turns: np.ndarray) -> np.ndarray | None:
-        """``turns`` (J, 3, 3) with every knee and elbow flexed by at least :data:`FLEXED`, None where all are.
+    def _bent(self, pose: Pose) -> np.ndarray | None:
+        """The turns (J, 3, 3) of a pose with every knee and elbow flexed by at least :data:`FLEXED`, None where all are.
 
-        The foot keeps its direction.
+        The foot keeps its direction. Limbs that stretch for a target out of their reach stay as they are.
         """
-        hinges = self._hinges
+        hinges, turns = self._hinges, pose.turns
         if not len(hinges.lower):
             return None
         now = np.matmul(turns[hinges.lower], hinges.along[:, :, None])[:, :, 0]
         flexed = np.arctan2(np.einsum("hc,hc->h", now, hinges.across), np.einsum("hc,hc->h", now, hinges.along))
         lacking = np.flatnonzero(flexed < FLEXED)
+        if len(lacking):
+            lacking = lacking[~self._conditions.stretching(pose.heads, hinges.upper, hinges.end, hinges.length)[lacking]]
         if not len(lacking):
             return None
         out = turns.copy()
@@ -456,12 +458,17 @@ class _Hinges(NamedTuple):
     axis: np.ndarray  # (H, 3)
     along: np.ndarray  # (H, 3)
     across: np.ndarray  # (H, 3) where the lower bone goes as the joint flexes
+    length: np.ndarray  # (H) from the upper bone's head to the end, the joint straight
 
 
-def _hinges(shape: BodyShape) -> _Hinges:
-    found = shape.hinges
+def _hinges(skeleton: Skeleton, shape: BodyShape) -> _Hinges:
+    found, rest = shape.hinges, skeleton.rest_core[:, :3, 3] / skeleton.leg_length
     axis = np.array([hinge.axis for hinge in found]).reshape(-1, 3)
     along = np.array([hinge.along for hinge in found]).reshape(-1, 3)
+    lengths = [
+        float(np.linalg.norm(rest[h.lower] - rest[h.upper]) + np.linalg.norm(rest[h.end] - rest[h.lower]))
+        for h in found
+    ]
     return _Hinges(
         [hinge.upper for hinge in found],
         [hinge.lower for hinge in found],
@@ -470,6 +477,7 @@ def _hinges(shape: BodyShape) -> _Hinges:
         axis,
         along,
         np.cross(axis, along),
+        np.array(lengths),
     )
 
 

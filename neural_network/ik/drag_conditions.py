@@ -254,6 +254,14 @@ class Conditions:
             cost += balance
         return Measured(cost, balance, off, turned, beyond, limits, points, height, gaps, inside, lean, tilted, tilt, folded, fold, outside, stands)
 
+    def stretching(self, heads: np.ndarray, upper: list[int], end: list[int], length: np.ndarray) -> np.ndarray:
+        """(H) whether limbs, from ``upper`` to ``end`` and ``length`` long, have a dragged end whose target is out of their reach."""
+        out = np.zeros(len(end), bool)
+        for e in self._dragged.tolist():
+            for k in [k for k, bone in enumerate(end) if bone == self.ends[e]]:
+                out[k] = _length(self._aims[e] - heads[upper[k]]) > length[k]
+        return out
+
     def rows(self, pose: Pose, bent_heads: np.ndarray, found: Measured) -> Rows:
         """The conditions of a measured pose that press or may begin to, their arms at the bent pose with ``bent_heads`` (J, 3)."""
         settings, shape, build = self.settings, self.shape, _RowBuilder()

@@ -26,7 +26,9 @@ class Beyond(NamedTuple):
     """How far limited bones (K) are beyond their limits, of swing and then of twist."""
 
     distance: np.ndarray  # (2 K) [rad] negative within
-    outward: np.ndarray  # (3, 2 K) axes of a turn that increases it, in bone axes before the swing
+    angles: np.ndarray  # (2, K) [rad] of the swing, about the bone's X and Z
+    toward: np.ndarray  # (2, K) unit vectors, in which the distance of the swing grows
+    twist: np.ndarray  # (3, K) how a turn of the bone about each of its axes, before the swing, increases the distance of the twist
 
 
 class JointLimits:
@@ -66,19 +68,29 @@ class JointLimits:
         twist = 2 * np.arctan2(y, w)
         above, below = twist - self._high[1], self._low[1] - twist
         sign = np.where(above > below, 1.0, -1.0)
-        count = len(sign)
-        distance, outward = np.empty(2 * count), np.zeros((3, 2 * count))
-        np.divide(size - 1, steep, out=distance[:count])
-        np.maximum(above, below, out=distance[count:])
-        outward[::2, :count] = slope / steep
-        outward[1, count:] = sign
-        outward[0, count:], outward[2, count:] = -sign * swing[1] / upright, sign * swing[0] / upright
-        return Beyond(distance, outward)
+        turn = np.array([-sign * swing[1] / upright, sign, sign * swing[0] / upright])
+        return Beyond(np.concatenate([(size - 1) / steep, np.maximum(above, below)]), angles, slope / steep, turn)
 
     def outward(self, beyond: Beyond, which: np.ndarray) -> np.ndarray:
-        """(N, 3) the axes of those ``which`` (N), in the axes of the bones' parents."""
-        basis = self._basis[which % len(self._bones)]
-        return np.asarray(np.matmul(basis, beyond.outward.T[which][:, :, None])[:, :, 0])
+        """(N, 3) how a turn of the bone about each axis of its parent increases distances ``which`` (N).
+
+        A swing by an angle t about n, which leads to u, changes by n.w along n and by t (u.w / tan t - y.w) along u.
+        """
+        count = len(self._bones)
+        out = beyond.twist.T[which % count]
+        swings = np.flatnonzero(which < count)
+        x, z = beyond.angles[:, which[swings]]
+        angle = np.sqrt(x * x + z * z) + 1e-9
+        n_x, n_z = x / angle, z / angle
+        g_x, g_z = beyond.toward[:, which[swings]]
+        along, across = g_x * n_x + g_z * n_z, g_z * n_x - g_x * n_z
+        turned = across * angle / np.tan(np.minimum(angle, WIDEST))
+        out[swings, 0], out[swings, 1], out[swings, 2] = (
+            along * n_x - turned * n_z,
+            -across * angle,
+            along * n_z + turned * n_x,
+        )
+        return np.asarray(np.matmul(self._basis[which % count], out[:, :, None])[:, :, 0])
 
     def excess(self, turns: np.ndarray) -> Excess:
         """The bones whose rotations relative to the parent ``turns`` (J, 3, 3), core axes, are outside their limits."""
@@ -115,5 +127,6 @@ class JointLimits:
         return Excess(self._bones[outside], back[:, 1:] * (angle / length)[:, None], angle)
 
 
+WIDEST = 2.6  # [rad] beyond this a swing turns too much with its direction
 LEAST = 1e-7  # [rad] less is rounding
 _NONE = Excess(np.zeros(0, int), np.zeros((0, 3)), np.zeros(0))
