@@ -109,6 +109,7 @@ class Drag:
         self._start = Targets(pose.heads[self._ends], pose.orientations[self._ends])
         self._shown = pose
         self._near: Near | None = None
+        self._trust = STEP_MOST  # [rad] most that a step turns a joint about an axis
         self._hits: Hits | None = None
         self._met: Met | None = None
         self._pressed = np.zeros((0, len(self.change))), np.zeros(0)
@@ -288,15 +289,16 @@ class Drag:
             likely, met, bent = self._likely(pose, found, centre, metric, straight)
             step = centre + likely - self.change
             largest = float(np.abs(step[:-3]).max())
-            size = min(1.0, STEP_MOST / max(largest, 1e-9))
+            size = min(1.0, self._trust / max(largest, 1e-9))
             tried = []
-            for _ in range(HALVINGS + 1):
+            for _ in range(BENT_TRIES if bent else HALVINGS + 1):
                 new, change = self._corrected(pose, self.change + size * step, met, 1 - size)
                 new, new_found, new_cost = self._look(new, change, centre)
                 if new_cost <= cost + 1e-6 * abs(cost):
                     break
                 tried.append((new_cost - new_found.balance, size, change, new, new_found, new_cost))
                 size *= SHORTER
+                self._trust = max(size * largest, STEP_LEAST)
             else:
                 if bent:  # what slopes at bent joints promise is not so: as they are
                     straight = True
@@ -306,7 +308,9 @@ class Drag:
                 if hills == HILLS or over >= cost - found.balance:
                     break
                 hills += 1
-            saved, cost, straight = cost - new_cost, new_cost, False
+            if not tried:
+                self._trust = min(STEP_MOST, 2 * self._trust)
+            saved, cost = cost - new_cost, new_cost
             self.change, pose, found = change, new, new_found
             if largest * size < STEP_LEAST or (number and 0 <= saved < COST_LEAST):
                 break
@@ -508,6 +512,7 @@ STEP_MOST = 0.15  # [rad] most that a step turns a joint about an axis
 STEP_LEAST = 2e-3  # [rad] a smaller step is the last
 COST_LEAST = 1e-3  # a step that saves less is the last
 HILLS = 1  # of an answer, that steps may climb
+BENT_TRIES = 2
 HALVINGS, SHORTER = 3, 0.4  # a step that costs more is tried again, shorter
 EXCHANGES = 4  # of the one-sided conditions that press, in one step
 HELD_STEPS, GIVE = 25, 2e-4  # [leg lengths, rad] where dragged targets move held ones by more, held ones alone are hit

@@ -24,12 +24,13 @@ from .quick_limits import Beyond, JointLimits
 NEAR = 0.06  # one-sided conditions nearer than this may begin to press within a step
 NEAR_LIMIT = 0.15  # [rad] as NEAR, of joint limits
 FARTHEST = 0.12  # a step aims at most so far
+SLACK = 1e-3  # [leg lengths] of a dragged target that costs nothing, as exact steps go it anyway
 LITTLE = 2e-3  # [leg lengths, rad] what a step that hits a target leaves at most
 FARTHEST_TURN = 0.3  # [rad]
 TURN_FORCE, TURN_REACH = 60.0, 1.0  # of a dragged orientation, as DragSettings.force and reach
 SOFT = 0.03  # variance of a place or an orientation of weight 0.5
 HARD = 1e-5  # variance by which held effectors count in the cost; steps meet them exactly
-HINGE = 0.3  # share of the variance of joint limits that elbows and knees have: they never bend the wrong way
+HINGE = 0.15  # share of the variance of joint limits that elbows and knees have: they never bend the wrong way
 SOFT_FLOOR = 0.02  # variance of fingertips in the soft zone above the floor
 UPRIGHT, FAR_OUT = 0.3, 0.15  # least height of the chest's up and most out of balance where a body is on its feet
 FADE = 0.3  # way of a target after which a body that began out of balance is back in it by 1 - 1/e
@@ -45,7 +46,7 @@ _ABOUT = _CROSS.transpose(1, 0, 2).reshape(3, 9)
 class DragSettings:
     """How strong each condition is. Variances are in squared leg lengths or radians per unit of cost: smaller is stiffer."""
 
-    limits: float | None = 0.02
+    limits: float | None = 0.012
     """Variance of joint limits; None turns the condition off, here and below."""
     strict: bool = False
     """Dragged targets are missed rather than joint limits left."""
@@ -53,9 +54,9 @@ class DragSettings:
     """Variance of points above the floor."""
     apart: float | None = 1e-3
     """Variance of parts of the body out of each other."""
-    balance: float | None = 1.2e-4
+    balance: float | None = 1.1e-4
     """Variance of the centre of mass over what stands."""
-    sway: float = 0.02
+    sway: float = 0.016
     """How far it may be outside: people who reach lean on their toes."""
     upright: float | None = 0.01
     """Variance of the chest leaning back more than ``lean_back``; leaning ahead is free."""
@@ -216,7 +217,7 @@ class Conditions:
             np.sum(self._stiffness[0] * kept_off * kept_off) + np.sum(self._stiffness[1] * kept_turned * kept_turned)
         )
         for e in self._dragged.tolist():
-            cost += settings.force * settings.reach * math.log1p(_length(off[e]) / settings.reach)
+            cost += settings.force * settings.reach * math.log1p(max(_length(off[e]) - SLACK, 0.0) / settings.reach)
         for vector in turned[len(kept_turned) :]:
             cost += TURN_FORCE * TURN_REACH * math.log1p(_length(vector) / TURN_REACH)
         points, parts = shape.places(pose.orientations, pose.heads)
