@@ -109,6 +109,7 @@ class Drag:
         self._start = Targets(pose.heads[self._ends], pose.orientations[self._ends])
         self._shown = pose
         self._near: Near | None = None
+        self._small = SMALL_WAY  # [leg lengths] farthest that targets move until all conditions are looked at again
         self._trust = STEP_MOST  # [rad] most that a step turns a joint about an axis
         self._hits: Hits | None = None
         self._met: Met | None = None
@@ -163,6 +164,7 @@ class Drag:
         followed = self._follow(asked, targets, shares)
         if followed is not None:
             return self._answer(followed, targets, shares)
+        led = self._led(targets)
         self._moved = moved
         self._turned, wanted = np.zeros(count + 1, bool), self._start.orientations
         if orientations is not None:
@@ -187,6 +189,7 @@ class Drag:
             pose = self._pose(self.change)
         pose = self._hit_exactly(pose)
         self._near = None
+        self._adapt(led)
         if self.settled and self._met is not None and self._conditions.all_of(self._met):
             self._near = Near(asked, targets, self.change, self.change, pose, self._met)
         return self._answer(self._within_limits(pose) if self.settings.strict else pose, targets, shares)
@@ -196,7 +199,7 @@ class Drag:
         near = self._near
         if near is None or near.change is not self.change or near.asked != asked or self.settings.strict:
             return None
-        if np.abs(targets - near.targets)[shares > 0].max(initial=0) > SMALL_WAY:
+        if np.abs(targets - near.targets)[shares > 0].max(initial=0) > self._small:
             return None
         lead = self._lead(near.pose, near.met, near.change, self._pressed) if near.lead is None else near.lead
         change, pose = near.change, near.pose
@@ -215,6 +218,22 @@ class Drag:
             self._last = targets, self._last[1]
         self.change, self._near = change, near._replace(change=change, pose=pose, lead=lead)
         return pose
+
+    def _led(self, targets: np.ndarray) -> np.ndarray | None:
+        """The change to which small moves would lead that led to the last answer; None where there were none."""
+        near = self._near
+        if near is None or near.change is not self.change or near.lead is None:
+            return None
+        self._conditions.move(targets)
+        return near.change + near.lead @ self._conditions.missing(near.pose, near.met)
+
+    def _adapt(self, led: np.ndarray | None) -> None:
+        """Make small moves as small as needed: all conditions looked at, this answer should be near that to which they ``led``."""
+        better = 1.5
+        if led is not None:
+            drift = float(np.abs((self.change - led)[:-3]).max())
+            better = min(better, max(DRIFT / max(drift, 1e-9), 0.3))
+        self._small = min(SMALL_WAY, max(self._small * better, SMALL_WAY / 64))
 
     def _lead(
         self, pose: Pose, met: Met, change: np.ndarray, pressed: tuple[np.ndarray, np.ndarray] | None = None
@@ -291,7 +310,7 @@ class Drag:
             largest = float(np.abs(step[:-3]).max())
             size = min(1.0, self._trust / max(largest, 1e-9))
             tried = []
-            for _ in range(BENT_TRIES if bent else HALVINGS + 1):
+            for _ in range(BENT_TRIES if bent and self._conditions.far(found) else HALVINGS + 1):
                 new, change = self._corrected(pose, self.change + size * step, met, 1 - size)
                 new, new_found, new_cost = self._look(new, change, centre)
                 if new_cost <= cost + 1e-6 * abs(cost):
@@ -300,7 +319,7 @@ class Drag:
                 size *= SHORTER
                 self._trust = max(size * largest, STEP_LEAST)
             else:
-                if bent:  # what slopes at bent joints promise is not so: as they are
+                if bent and self._conditions.far(found):  # what slopes at bent joints promise is not so: as they are
                     straight = True
                     continue
                 # Lifting a foot costs balance until the body has moved over the other: once over that hill it goes down again.
@@ -523,6 +542,7 @@ CLOSE = 5e-7  # [leg lengths, rad]
 SLOPES_KEPT = 0.1  # [rad] farthest from where slopes were taken that they serve to hit ends
 AGAIN_SLOPES = 0.1  # share of what is missed that a step may leave with the slopes of the step before
 SMALL_WAY, SMALL_TURN = 0.01, 0.05  # [leg lengths, rad] small moves of targets, and what they turn a bone about an axis
+DRIFT = 0.01  # [rad] that small moves may lead away from the answer that looks at all conditions
 FOLLOWS, FOLLOWED = 4, 5e-6  # steps of a small move, and [leg lengths, rad] what they may leave
 SOFTER = 1e-5  # variance of conditions that are not to be hit
 

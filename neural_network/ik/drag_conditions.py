@@ -255,6 +255,11 @@ class Conditions:
             cost += balance
         return Measured(cost, balance, off, turned, beyond, limits, points, height, gaps, inside, lean, tilted, tilt, folded, fold, outside, stands)
 
+    def far(self, found: Measured) -> bool:
+        """Whether a dragged target is farther than a step aims."""
+        off = found.off[self._dragged]
+        return bool((np.einsum("ec,ec->e", off, off) > FARTHEST**2).any())
+
     def stretching(self, heads: np.ndarray, upper: list[int], end: list[int], length: np.ndarray) -> np.ndarray:
         """(H) whether limbs, from ``upper`` to ``end`` and ``length`` long, have a dragged end whose target is out of their reach."""
         out = np.zeros(len(end), bool)
