@@ -282,7 +282,9 @@ class Outside(NamedTuple):
     distance: float  # outside, negative inside
     way: tuple[float, float]  # the way back, a unit vector; inside, from the nearest edge inwards
     at_corner: bool  # whether the nearest place is a corner
-    edges: list[tuple[float, float, float]]  # of the other edges: distance beyond them, negative within, and the way back
+    edges: list[
+        tuple[float, float, float]
+    ]  # of the other edges: distance beyond them, negative within, and the way back
 
 
 def outside_hull(point: tuple[float, float], corners: list[tuple[float, float]]) -> Outside:
@@ -295,7 +297,7 @@ def outside_hull(point: tuple[float, float], corners: list[tuple[float, float]])
         return Outside(0.0, (0.0, 0.0), False, [])
     x, y = point
     nearest, way, inside, at_corner, best = math.inf, (0.0, 0.0), len(hull) > 2, False, -1
-    edges = []
+    edges: list[tuple[float, float, float]] = []
     ax, ay = hull[-1]
     for bx, by in hull:
         ex, ey, px, py = bx - ax, by - ay, x - ax, y - ay

@@ -25,9 +25,21 @@ from ..core import quick_rotations as quick
 from ..core import rotations
 from ..core.skeleton import Skeleton
 from . import density
-from .body_shape import BodyShape, make_shape
+from .body_shape import make_shape
 from .context import headings
-from .drag_conditions import Aims, Conditions, DragSettings, Measured, Met, Pose, Targets, make_conditions, skew_products
+from .drag_conditions import (
+    FARTHEST,
+    Aims,
+    Conditions,
+    DragSettings,
+    Measured,
+    Met,
+    Pose,
+    Targets,
+    make_conditions,
+    skew_products,
+)
+from .hinges import bend, make_hinges
 from .quick_limits import JointLimits
 from .single_kinematics import forward_one, local_products, make_plan, rest_to_t
 
@@ -86,7 +98,7 @@ class Drag:
         self.skeleton, self.settings = skeleton, settings or DragSettings()
         self._plan = make_plan(skeleton, True)
         self._shape = make_shape(skeleton)
-        self._hinges = _hinges(skeleton, self._shape)
+        self._hinges = make_hinges(skeleton, self._shape)
         self._limits = JointLimits(skeleton)
         self._covariance = density.with_anatomy(skeleton, covariance)
         self._ends = np.array([*skeleton.effectors, 0])
@@ -116,9 +128,7 @@ class Drag:
         self._pressed = np.zeros((0, len(self.change))), np.zeros(0)
         self._last: tuple[np.ndarray, np.ndarray] | None = None
         self._moved, self._turned = np.zeros(len(self._ends), bool), np.zeros(len(self._ends), bool)
-        self._conditions: Conditions = make_conditions(
-            rig, self._shape, self.settings, pose, ground / rig.leg_length
-        )
+        self._conditions: Conditions = make_conditions(rig, self._shape, self.settings, pose, ground / rig.leg_length)
 
     @property
     def moved(self) -> np.ndarray:
@@ -304,13 +314,14 @@ class Drag:
         centre, metric = self.change * share, self._metric / (1 + settings.smooth)
         pose, found, cost = self._look(self._pose(self.change), self.change, centre)
         self.settled, hills, straight = True, 0, False
+        self._trust = max(self._trust, TRUST_LEAST)
         for number in range(settings.steps):
             likely, met, bent = self._likely(pose, found, centre, metric, straight)
             step = centre + likely - self.change
             largest = float(np.abs(step[:-3]).max())
             size = min(1.0, self._trust / max(largest, 1e-9))
             tried = []
-            for _ in range(BENT_TRIES if bent and self._conditions.far(found) else HALVINGS + 1):
+            for _ in range(BENT_TRIES if bent and self._conditions.misses(found, FARTHEST) else HALVINGS + 1):
                 new, change = self._corrected(pose, self.change + size * step, met, 1 - size)
                 new, new_found, new_cost = self._look(new, change, centre)
                 if new_cost <= cost + 1e-6 * abs(cost):
@@ -319,7 +330,7 @@ class Drag:
                 size *= SHORTER
                 self._trust = max(size * largest, STEP_LEAST)
             else:
-                if bent and self._conditions.far(found):  # what slopes at bent joints promise is not so: as they are
+                if bent and self._conditions.misses(found):  # what slopes at bent joints promise is not so: as they are
                     straight = True
                     continue
                 # Lifting a foot costs balance until the body has moved over the other: once over that hill it goes down again.
@@ -361,7 +372,8 @@ class Drag:
 
         Also the ends that are then where they should be, and whether the slopes are those of a pose with bent joints.
         """
-        bent = None if straight else self._bent(pose)
+        stretching = self._conditions.stretching(pose.heads, self._hinges.upper, self._hinges.end, self._hinges.length)
+        bent = None if straight else bend(self._hinges, pose.turns, ~stretching)
         orientations, heads = (pose.orientations, pose.heads) if bent is None else self._placed(bent, pose.heads[0])
         rows = self._conditions.rows(pose, heads, found)
         slopes = skew_products(rows.arms, rows.ways, _carried(orientations, self.change))
@@ -444,65 +456,6 @@ class Drag:
         inverse, heads = forward_one(self._plan, turns)
         return inverse.transpose(0, 2, 1), heads.T + root
 
-    def _bent(self, pose: Pose) -> np.ndarray | None:
-        """The turns (J, 3, 3) of a pose with every knee and elbow flexed by at least :data:`FLEXED`, None where all are.
-
-        The foot keeps its direction. Limbs that stretch for a target out of their reach stay as they are.
-        """
-        hinges, turns = self._hinges, pose.turns
-        if not len(hinges.lower):
-            return None
-        now = np.matmul(turns[hinges.lower], hinges.along[:, :, None])[:, :, 0]
-        flexed = np.arctan2(np.einsum("hc,hc->h", now, hinges.across), np.einsum("hc,hc->h", now, hinges.along))
-        lacking = np.flatnonzero(flexed < FLEXED)
-        if len(lacking):
-            lacking = lacking[~self._conditions.stretching(pose.heads, hinges.upper, hinges.end, hinges.length)[lacking]]
-        if not len(lacking):
-            return None
-        out = turns.copy()
-        more = (FLEXED - flexed[lacking])[:, None] * hinges.axis[lacking]
-        fold = quick.matrix_from_axis_angle(np.concatenate([more, -0.5 * more]))
-        for k, ahead, back in zip(lacking.tolist(), fold[: len(lacking)], fold[len(lacking) :], strict=True):
-            lower, upper, end = hinges.lower[k], hinges.upper[k], hinges.end[k]
-            out[lower] = turns[lower] @ ahead
-            out[upper] = out[upper] @ back
-            if hinges.is_leg[k]:
-                out[end] = back @ out[end]
-        return out
-
-
-class _Hinges(NamedTuple):
-    """Knees and elbows (H); see :class:`.body_shape.Hinge`."""
-
-    upper: list[int]
-    lower: list[int]
-    end: list[int]
-    is_leg: list[bool]
-    axis: np.ndarray  # (H, 3)
-    along: np.ndarray  # (H, 3)
-    across: np.ndarray  # (H, 3) where the lower bone goes as the joint flexes
-    length: np.ndarray  # (H) from the upper bone's head to the end, the joint straight
-
-
-def _hinges(skeleton: Skeleton, shape: BodyShape) -> _Hinges:
-    found, rest = shape.hinges, skeleton.rest_core[:, :3, 3] / skeleton.leg_length
-    axis = np.array([hinge.axis for hinge in found]).reshape(-1, 3)
-    along = np.array([hinge.along for hinge in found]).reshape(-1, 3)
-    lengths = [
-        float(np.linalg.norm(rest[h.lower] - rest[h.upper]) + np.linalg.norm(rest[h.end] - rest[h.lower]))
-        for h in found
-    ]
-    return _Hinges(
-        [hinge.upper for hinge in found],
-        [hinge.lower for hinge in found],
-        [hinge.end for hinge in found],
-        [hinge.is_leg for hinge in found],
-        axis,
-        along,
-        np.cross(axis, along),
-        np.array(lengths),
-    )
-
 
 class Hits(NamedTuple):
     """How ends are hit."""
@@ -526,8 +479,10 @@ class Near(NamedTuple):
 
 TURNED = 1e-3  # [rad] an orientation farther from where the drag began is dragged
 AT_START = 1e-4  # [leg lengths] a target nearer than this to where the drag began is held
-FLEXED = 0.2  # [rad] least flexion at which slopes are taken
 STEP_MOST = 0.15  # [rad] most that a step turns a joint about an axis
+TRUST_LEAST = (
+    0.03  # [rad] the same, of the first step of an answer: later ones learn from it how far slopes may be trusted
+)
 STEP_LEAST = 2e-3  # [rad] a smaller step is the last
 COST_LEAST = 1e-3  # a step that saves less is the last
 HILLS = 1  # of an answer, that steps may climb
@@ -557,7 +512,9 @@ def _asked(
     hips: Hips,
 ) -> tuple[object, ...]:
     """Everything that :meth:`Drag.solve` is asked for but the places of targets, to be compared."""
-    which = () if orientations is None else np.asarray(orientations if turned is None else orientations[turned]).tobytes()
+    which = (
+        () if orientations is None else np.asarray(orientations if turned is None else orientations[turned]).tobytes()
+    )
     turning = hips.orientation.tobytes() if hips.orientation_weight > 0 else b""
     held = [None if given is None else given.tobytes() for given in (turned, firm)]
     return shares.tobytes(), turn_shares.tobytes(), moved.tobytes(), which, *held, turning

@@ -20,6 +20,7 @@ from ..core import quick_rotations as quick
 from ..core.skeleton import Skeleton
 from .body_shape import METRE, BodyShape, Gaps, Outside
 from .quick_limits import Beyond, JointLimits
+from .trunk import leaning_back, tilted_by, turned_from
 
 NEAR = 0.06  # one-sided conditions nearer than this may begin to press within a step
 NEAR_LIMIT = 0.15  # [rad] as NEAR, of joint limits
@@ -30,7 +31,7 @@ FARTHEST_TURN = 0.3  # [rad]
 TURN_FORCE, TURN_REACH = 60.0, 1.0  # of a dragged orientation, as DragSettings.force and reach
 SOFT = 0.03  # variance of a place or an orientation of weight 0.5
 HARD = 1e-5  # variance by which held effectors count in the cost; steps meet them exactly
-HINGE = 0.15  # share of the variance of joint limits that elbows and knees have: they never bend the wrong way
+HINGE, ANKLE = 0.15, 0.5  # shares of the variance of joint limits: elbows and knees hardly bend the wrong way
 SOFT_FLOOR = 0.02  # variance of fingertips in the soft zone above the floor
 UPRIGHT, FAR_OUT = 0.3, 0.15  # least height of the chest's up and most out of balance where a body is on its feet
 FADE = 0.3  # way of a target after which a body that began out of balance is back in it by 1 - 1/e
@@ -46,7 +47,7 @@ _ABOUT = _CROSS.transpose(1, 0, 2).reshape(3, 9)
 class DragSettings:
     """How strong each condition is. Variances are in squared leg lengths or radians per unit of cost: smaller is stiffer."""
 
-    limits: float | None = 0.012
+    limits: float | None = 0.02
     """Variance of joint limits; None turns the condition off, here and below."""
     strict: bool = False
     """Dragged targets are missed rather than joint limits left."""
@@ -235,16 +236,16 @@ class Conditions:
             cost += _pressing(inside, settings.apart)
         lean = -np.inf
         if settings.upright is not None and shape.chest >= 0:
-            lean = leaning_back(pose, shape.chest)[0] - max(self.allowed_back, settings.lean_back)
+            lean = leaning_back(pose.orientations, shape.chest)[0] - max(self.allowed_back, settings.lean_back)
             cost += 0.5 * max(lean, 0.0) ** 2 / settings.upright
         tilted, tilt = -np.inf, np.zeros(3)
         if settings.tilted is not None and shape.chest >= 0:
-            tilted, tilt = tilted_by(pose, shape.chest)
+            tilted, tilt = tilted_by(pose.orientations, shape.chest)
             tilted -= max(self.allowed_tilt, settings.most_tilted)
             cost += 0.5 * max(tilted, 0.0) ** 2 / settings.tilted
         folded, fold = -np.inf, np.zeros(3)
         if settings.folded is not None and shape.chest >= 0:
-            folded, fold = turned_from(pose, shape.chest)
+            folded, fold = turned_from(pose.orientations, shape.chest)
             folded -= max(self.allowed_fold, settings.most_folded)
             cost += 0.5 * max(folded, 0.0) ** 2 / settings.folded
         outside, stands, balance = -np.inf, _NOWHERE, 0.0
@@ -253,12 +254,30 @@ class Conditions:
             outside = stands.distance - self._sway
             balance = 0.5 * max(outside, 0.0) ** 2 / settings.balance
             cost += balance
-        return Measured(cost, balance, off, turned, beyond, limits, points, height, gaps, inside, lean, tilted, tilt, folded, fold, outside, stands)
+        return Measured(
+            cost,
+            balance,
+            off,
+            turned,
+            beyond,
+            limits,
+            points,
+            height,
+            gaps,
+            inside,
+            lean,
+            tilted,
+            tilt,
+            folded,
+            fold,
+            outside,
+            stands,
+        )
 
-    def far(self, found: Measured) -> bool:
-        """Whether a dragged target is farther than a step aims."""
+    def misses(self, found: Measured, by: float = LITTLE) -> bool:
+        """Whether a dragged target is missed by more than ``by``."""
         off = found.off[self._dragged]
-        return bool((np.einsum("ec,ec->e", off, off) > FARTHEST**2).any())
+        return bool((np.einsum("ec,ec->e", off, off) > by**2).any())
 
     def stretching(self, heads: np.ndarray, upper: list[int], end: list[int], length: np.ndarray) -> np.ndarray:
         """(H) whether limbs, from ``upper`` to ``end`` and ``length`` long, have a dragged end whose target is out of their reach."""
@@ -292,7 +311,7 @@ class Conditions:
         self._add_limits(build, pose, found)
         self._add_points(build, pose.heads - bent_heads, bent_heads, found)
         if found.lean > 0:
-            axis = leaning_back(pose, shape.chest)[1]
+            axis = leaning_back(pose.orientations, shape.chest)[1]
             arms = (axis * self.above[shape.chest][:, None])[None]
             build.add(arms, np.zeros((1, 3)), np.array([found.lean]), settings.upright, True)
         if found.tilted > -NEAR:
@@ -300,7 +319,9 @@ class Conditions:
             build.add(arms, np.zeros((1, 3)), np.array([found.tilted]), settings.tilted, True)
         if found.folded > -NEAR:
             below = self.above[shape.chest] * (np.arange(self.skeleton.count) > 0)
-            build.add((found.fold * below[:, None])[None], np.zeros((1, 3)), np.array([found.folded]), settings.folded, True)
+            build.add(
+                (found.fold * below[:, None])[None], np.zeros((1, 3)), np.array([found.folded]), settings.folded, True
+            )
         self._add_balance(build, pose.heads, found)
         return build.done()
 
@@ -382,6 +403,8 @@ class Conditions:
         if self.settings.limits is None:
             return
         near = np.flatnonzero(found.limits > -NEAR_LIMIT)
+        if not len(near):
+            return
         bones, count = self.limits.bones[near], len(near)
         arms = np.zeros((count, self.skeleton.count, 3))
         parents = pose.orientations[self.skeleton.parents[bones]]
@@ -496,8 +519,10 @@ def make_conditions(
     upright = shape.chest < 0 or pose.orientations[shape.chest, 2, 2] > UPRIGHT
     if not standing.any() or not upright or outside > FAR_OUT:  # it lies, sits, crawls or flies
         settings = replace(settings, balance=None)
-    back = leaning_back(pose, shape.chest)[0] if shape.chest >= 0 else 0.0
-    shares = np.where(np.isin(limits.bones, [hinge.lower for hinge in shape.hinges]), HINGE, 1.0)
+    back = leaning_back(pose.orientations, shape.chest)[0] if shape.chest >= 0 else 0.0
+    shares = np.ones(len(limits.bones))
+    shares[np.isin(limits.bones, skeleton.feet)] = ANKLE
+    shares[np.isin(limits.bones, [hinge.lower for hinge in shape.hinges])] = HINGE
     return Conditions(
         skeleton,
         shape,
@@ -513,42 +538,6 @@ def make_conditions(
         shares,
         outside,
         back,
-        tilted_by(pose, shape.chest)[0] if shape.chest >= 0 else 0.0,
-        turned_from(pose, shape.chest)[0] if shape.chest >= 0 else 0.0,
+        tilted_by(pose.orientations, shape.chest)[0] if shape.chest >= 0 else 0.0,
+        turned_from(pose.orientations, shape.chest)[0] if shape.chest >= 0 else 0.0,
     )
-
-
-def tilted_by(pose: Pose, chest: int) -> tuple[float, np.ndarray]:
-    """By what angle the chest is tilted from upright [rad], and the axis (3) about which a turn of it lessens that."""
-    x, y, z = pose.orientations[chest, :, 2].tolist()
-    sine = math.hypot(x, y)
-    return math.atan2(sine, z), np.array([y, -x, 0.0]) / max(sine, 1e-9)
-
-
-def turned_from(pose: Pose, chest: int) -> tuple[float, np.ndarray]:
-    """By what angle the chest is turned from the Hips [rad], and the axis (3) about which a turn of it lessens that."""
-    turn = pose.orientations[chest] @ pose.orientations[0].T
-    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = turn.tolist()
-    axis = yz - zy, zx - xz, xy - yx  # against the turn, as long as twice the sine of its angle
-    sine = math.sqrt(axis[0] ** 2 + axis[1] ** 2 + axis[2] ** 2)
-    return math.atan2(sine, xx + yy + zz - 1), np.array(axis) / max(sine, 1e-9)
-
-
-def leaning_back(pose: Pose, chest: int) -> tuple[float, np.ndarray]:
-    """How far the chest leans back from upright, seen from the side [rad], and by how much a turn of it about each axis lessens that (3).
-
-    The side is that of the Hips' facing, which counts as fixed. In plain arithmetic.
-    """
-    up = pose.orientations[chest, :, 2].tolist()
-    x, y = (-pose.orientations[0, :2, 1]).tolist()  # ahead
-    length = max(math.hypot(x, y), 1e-6)
-    x, y = x / length, y / length
-    along, height = up[0] * x + up[1] * y, max(up[2], 0.1)
-    turn = (height * x, height * y, -along if up[2] > 0.1 else 0.0)
-    scale = 1 / (along**2 + height**2)
-    slope = (
-        scale * (up[1] * turn[2] - up[2] * turn[1]),
-        scale * (up[2] * turn[0] - up[0] * turn[2]),
-        scale * (up[0] * turn[1] - up[1] * turn[0]),
-    )
-    return -math.atan2(along, height), np.array(slope)

@@ -28,7 +28,9 @@ class Beyond(NamedTuple):
     distance: np.ndarray  # (2 K) [rad] negative within
     angles: np.ndarray  # (2, K) [rad] of the swing, about the bone's X and Z
     toward: np.ndarray  # (2, K) unit vectors, in which the distance of the swing grows
-    twist: np.ndarray  # (3, K) how a turn of the bone about each of its axes, before the swing, increases the distance of the twist
+    twist: (
+        np.ndarray
+    )  # (3, K) how a turn of the bone about each of its axes, before the swing, increases the distance of the twist
 
 
 class JointLimits:
@@ -53,6 +55,8 @@ class JointLimits:
         The distance from the ellipse of the swing is to first order (Sampson, "Fitting conic sections to 'very scattered' data",
         1982): along the ray to its middle, a narrow joint that is flexed far would seem to be far outside at once.
         """
+        if not len(self._bones):
+            return _NOWHERE
         quaternion = quick.quaternion_from_matrix(turns.take(self._bones, axis=0))
         w = quaternion[:, 0]
         x, y, z = np.matmul(quaternion[:, None, 1:], self._basis)[:, 0].T
@@ -129,4 +133,5 @@ class JointLimits:
 
 WIDEST = 2.6  # [rad] beyond this a swing turns too much with its direction
 LEAST = 1e-7  # [rad] less is rounding
+_NOWHERE = Beyond(np.zeros(0), np.zeros((2, 0)), np.zeros((2, 0)), np.zeros((3, 0)))
 _NONE = Excess(np.zeros(0, int), np.zeros((0, 3)), np.zeros(0))

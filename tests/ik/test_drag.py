@@ -105,7 +105,7 @@ def test_hands_to_the_floor_make_the_hips_go_down() -> None:
 
 @pytest.mark.slow
 def test_without_the_bent_slopes_straight_legs_cannot_squat(monkeypatch: pytest.MonkeyPatch) -> None:
-    from neural_network.ik import drag as module
+    from neural_network.ik import hinges as module
 
     lowered, straight = {HEAD: [[0, -0.02, -0.15]]}, -0.16
     poses, error, _ = dragged(lowered, knee=straight)
@@ -114,6 +114,45 @@ def test_without_the_bent_slopes_straight_legs_cannot_squat(monkeypatch: pytest.
     ahead = [m[0, 1, 3] - m[RIG.names.index("NeckLower"), 1, 3] for m in (poses[-1], without[-1])]
     assert error[-1].max() < 1e-3
     assert ahead[0] > ahead[1] + 0.02  # [m] the hips go back; without, the body leans back and the hips go ahead
+
+
+def test_small_moves_lead_nearly_where_looking_at_all_conditions_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    from neural_network.ik import drag as module
+
+    looks: list[int] = []
+    look = Drag._look
+
+    def counted(drag: Drag, *args: Any) -> Any:
+        looks.append(1)
+        return look(drag, *args)
+
+    monkeypatch.setattr(Drag, "_look", counted)
+    ends, count = [], []
+    for way in (module.SMALL_WAY, 0.0):
+        monkeypatch.setattr(module, "SMALL_WAY", way)
+        looks.clear()
+        poses, error, _ = dragged({RIGHT_HAND: [[0.05, -0.15, 0.1]]}, frames=100)
+        assert error.max() < 1e-4
+        count.append(len(looks))
+        ends.append(poses[-1])
+    assert count[0] < 0.3 * count[1]
+    assert turned(*ends) < 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "bone"), [("folded", 0), ("tilted", None)])
+def test_a_trunk_folds_and_tilts_less_where_that_is_asked(kind: str, bone: int | None) -> None:
+    angles = []
+    off = {"folded": None, "tilted": None}
+    for settings in ({**off, kind: 0.003, f"most_{kind}": 0.3}, off):
+        ways = {HEAD: [[0, -0.2, -0.55]], LEFT_HAND: [[0, -0.4, -0.1]], RIGHT_HAND: [[0, -0.4, -0.1]]}
+        poses, error, _ = dragged(ways, frames=40, **settings)
+        assert error[-1].max() < 1e-3
+        turns = poses[-1][:, :3, :3] @ RIG.rest_arm[:, :3, :3].transpose(0, 2, 1)
+        chest = turns[RIG.names.index("Spine2")]
+        turn = chest @ turns[bone].T if bone is not None else chest
+        angles.append(float(np.degrees(np.arccos(turn[2, 2]))))
+    assert angles[0] < angles[1] - 5
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 
 from neural_network.core import rotations
 from neural_network.core.reference_rig import reference
-from neural_network.ik import density
+from neural_network.ik import density, hinges
 from neural_network.ik import drag as drags
 from neural_network.ik.body_shape import closest_points, convex_hull, make_shape, outside_hull
 from neural_network.ik.drag import Drag
@@ -41,11 +41,11 @@ def moving(rng: np.random.Generator) -> pose_set.PoseSet:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_slopes_agree_with_finite_differences(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of places, dragged targets, floor, parts and leaning back. Joint limits lead along the swing, and what a body stands on
-    counts as fixed: those have no exact slope. Turns have one where nothing is missing, see the next test."""
-    monkeypatch.setattr(drags, "FLEXED", -np.inf)  # slopes at the pose itself
+    """Of places, dragged targets, floor, parts and the trunk. What a body stands on counts as fixed, so balance has no exact slope;
+    turns and joint limits have one where nothing is missing, see the tests after this."""
+    monkeypatch.setattr(hinges, "FLEXED", -np.inf)  # slopes at the pose itself
     rng = np.random.default_rng(seed)
-    settings = DragSettings(limits=None, balance=None, lean_back=-1.5)
+    settings = DragSettings(limits=None, balance=None, lean_back=-1.5, most_tilted=-1.5, most_folded=-1.5)
     root = RIG.rest_arm[0, :3, 3] - [0, 0, 0.25]
     drag = Drag(RIG, rng.normal(0, 0.2, (RIG.count, 3)), root, settings=settings)
     change = rng.normal(0, 0.1, 3 * RIG.count + 3)
@@ -67,16 +67,16 @@ def test_slopes_agree_with_finite_differences(seed: int, monkeypatch: pytest.Mon
     way[:3] = 0  # the Hips' facing counts as fixed
     after, before = rows(change + step * way).missing, rows(change - step * way).missing
     assert len(after) == len(before) == len(base.missing)
-    assert base.one_sided.sum() >= 2
+    assert base.one_sided.sum() >= 4
     np.testing.assert_allclose(slopes @ way, -(after - before) / (2 * step), rtol=1e-4, atol=1e-5)
 
 
 def test_slopes_of_orientations_agree_with_finite_differences_where_they_are_met(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(drags, "FLEXED", -np.inf)
+    monkeypatch.setattr(hinges, "FLEXED", -np.inf)
     rng = np.random.default_rng(3)
-    off = dict.fromkeys(("limits", "floor", "apart", "balance", "upright"))
+    off = dict.fromkeys(("limits", "floor", "apart", "balance", "upright", "tilted", "folded"))
     drag = Drag(RIG, rng.normal(0, 0.2, (RIG.count, 3)), RIG.rest_arm[0, :3, 3], settings=DragSettings(**off))
     change = rng.normal(0, 0.1, 3 * RIG.count + 3)
     pose, bones, none = drag._pose(change), [*RIG.effectors, 0], np.zeros(6)
@@ -106,12 +106,48 @@ def test_the_slope_of_balance_is_that_of_the_centre_of_mass() -> None:
     pose, found, _ = drag._look(drag._pose(change), change, np.zeros_like(change))
     assert found.outside > 5  # it presses whatever the pose
     rows = conditions.rows(pose, pose.heads, found)
-    arms, ways = conditions.balance_arms(pose.heads, found.way)[None], found.way[None]
+    ways = np.array([[*found.stands.way, 0.0]])
+    arms = conditions.balance_arms(pose.heads, ways)
     assert any(np.array_equal(row, arms[0]) for row in rows.arms)
     slopes = skew_products(arms, ways, drags._carried(pose.orientations, change))
     way, step = rng.normal(0, 1, len(change)), 1e-6
     moved = [mass @ drag._pose(change + sign * step * way).heads for sign in (1, -1)]
-    np.testing.assert_allclose(slopes[0] @ way, found.way @ (moved[0] - moved[1]) / (2 * step), rtol=1e-5)
+    np.testing.assert_allclose(slopes[0] @ way, ways[0] @ (moved[0] - moved[1]) / (2 * step), rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_slopes_of_joint_limits_agree_with_finite_differences_at_the_limit(seed: int) -> None:
+    """Where a bone is far within or beyond, its distance is to first order only, and so is the slope."""
+    rng, limits = np.random.default_rng(seed), JointLimits(RIG)
+    found = []
+    for _ in range(400):
+        turns = rotations.matrix_from_axis_angle(rng.normal(0, 0.6, (RIG.count, 3)))
+        beyond = limits.beyond(turns)
+        near = np.flatnonzero(np.abs(beyond.distance) < 0.004)
+        way, step = rng.normal(0, 1, (RIG.count, 3)), 1e-6
+        after, before = (
+            limits.beyond(rotations.matrix_from_axis_angle(sign * step * way) @ turns).distance for sign in (1, -1)
+        )
+        slope = np.einsum("nc,nc->n", limits.outward(beyond, near), way[limits.bones[near]])
+        found += list(slope - (after - before)[near] / (2 * step))
+    assert len(found) > 100
+    assert np.percentile(np.abs(found), 90) < 0.05
+    assert np.median(np.abs(found)) < 1e-3
+
+
+def test_a_flexed_elbow_a_little_out_of_its_plane_is_a_little_beyond_its_limit() -> None:
+    """Along the ray to the middle of its range it would have to be stretched by many degrees."""
+    elbow = RIG.names.index("LeftForeArm")
+    bone = np.flatnonzero(JointLimits(RIG).bones == elbow)[0]
+    assert RIG.limits is not None
+    swing = RIG.basis[elbow] @ np.array([np.radians(60), 0, 1.3 * RIG.limits[elbow, 5]])
+    turns = np.tile(np.eye(3), (RIG.count, 1, 1))
+    turns[elbow] = rotations.matrix_from_axis_angle(swing)
+    found = JointLimits(RIG)
+    assert np.degrees(found.beyond(turns).distance[bone]) == pytest.approx(
+        0.3 * np.degrees(RIG.limits[elbow, 5]), abs=1.5
+    )
+    assert np.degrees(found.excess(turns).angle.max()) > 10
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -164,6 +200,23 @@ def test_the_rest_pose_stands_on_its_floor_apart_and_in_balance() -> None:
     assert shape.balance(points, heads, 0.0)[0] < 0
 
 
+def test_a_foot_with_its_toes_up_carries_as_much() -> None:
+    shape = make_shape(RIG)
+    heads = RIG.rest_core[:, :3, 3] / RIG.leg_length
+    turns = np.tile(np.eye(3), (RIG.count, 1, 1))
+    turns[RIG.names.index("RightToeBase")] = rotations.matrix_from_axis_angle(np.array([-0.6, 0, 0]))
+    points, _ = shape.places(turns, heads)
+    heel, tip = shape.soles[list(RIG.feet).index(RIG.names.index("RightFoot"))]
+    raised = points.copy()
+    raised[tip, 2] += 0.1
+    over = heads - heads[RIG.names.index("Hips")] * [1, 0, 0] + [points[heel, 0], 0, 0]  # above the right foot
+    assert shape.balance(raised, over, 0.0).distance == pytest.approx(
+        shape.balance(points, over, 0.0).distance, abs=0.01
+    )
+    raised[heel, 2] += 0.15  # the whole foot
+    assert shape.balance(raised, over, 0.0).distance > shape.balance(points, over, 0.0).distance + 0.05
+
+
 def test_nearest_points_of_segments_are_nearer_than_any_sampled() -> None:
     rng = np.random.default_rng(1)
     a, b, c, d = rng.normal(0, 1, (4, 200, 3))
@@ -179,14 +232,22 @@ def test_nearest_points_of_segments_are_nearer_than_any_sampled() -> None:
 def test_a_hull_has_its_corners_only_and_knows_inside_from_outside() -> None:
     corners = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.5, 0.5), (0.5, 0.0)]
     assert len(convex_hull(corners)) == 4
-    outside, way, _ = outside_hull((2.0, 0.5), corners)
+    outside, way, at_corner, edges = outside_hull((2.0, 0.5), corners)
     assert outside == pytest.approx(1)
     assert way == pytest.approx((-1, 0))
-    inside, way, _ = outside_hull((0.9, 0.5), corners)
+    assert not at_corner
+    assert sorted(beyond for beyond, _, _ in edges) == pytest.approx([-2, -0.5, -0.5])
+    outside, way, at_corner, _ = outside_hull((2.0, 2.0), corners)
+    assert outside == pytest.approx(np.sqrt(2))
+    assert at_corner
+    inside, way, at_corner, edges = outside_hull((0.9, 0.4), corners)
     assert inside == pytest.approx(-0.1)
     assert way == pytest.approx((-1, 0))
-    assert outside_hull((0.5, 1.0), corners[:2])[0] == pytest.approx(1)  # a line
-    assert outside_hull((0.5, 1.0), []) == (0.0, (0.0, 0.0), False)
+    assert not at_corner
+    for beyond, x, y in edges:  # each way leads from its edge inwards
+        assert outside_hull((0.9 + x * beyond, 0.4 + y * beyond), corners).distance == pytest.approx(0, abs=1e-9)
+    assert outside_hull((0.5, 1.0), corners[:2]).distance == pytest.approx(1)  # a line
+    assert outside_hull((0.5, 1.0), []) == (0.0, (0.0, 0.0), False, [])
 
 
 # ---------------------------------------------------------------- density
