@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..core.messages import short
+from ..core.messages import counted, short
 from ..core.rotations import quaternion_from_matrix
 from ..motion.clip import Clip, without_rigid
 from .asf import AsfSkeleton, euler_matrices
@@ -149,7 +149,7 @@ def _clip_joints(
     kept, parents, offsets, tips = without_rigid(skeleton.parents, skeleton.offsets, tips, rigid, max(limit, 1))
     if len(kept) < count:
         notes.add(
-            f"{count - len(kept)} of {count} bones have no line in any frame and were merged into those around them: "
+            f"{counted(count - len(kept), 'bone')} of {count} without a line in any frame merged into those around: "
             "with all of them the clip would be many times as large as the file"
         )
     if len(kept) > limit and survey.frames:
@@ -202,7 +202,7 @@ def _survey(data: bytes, skeleton: AsfSkeleton, notes: Notes) -> _Survey:
         listed = ", ".join(map(short, skeleton.names[:5]))
         raise ValueError(f"{notes.source}: no bone of this file is in the skeleton ({listed}, ...)")
     if jumps:
-        notes.add(f"frame numbers jump {jumps} times; they were ignored")
+        notes.add(f"{counted(jumps, 'jump')} of the frame numbers ignored")
     return _Survey(frames, degrees, rate, frozenset(named))
 
 

@@ -210,8 +210,8 @@ def _clip_joints(
         kept, parents, offsets, tips = without_rigid(parents, offsets, tips, rigid, int(limit))
         if len(kept) < len(joints):
             notes.add(
-                f"{len(joints) - len(kept)} of {len(joints)} joints have no channels and were merged into the joints "
-                "around them: with all of them the clip would be many times as large as the file"
+                f"{counted(len(joints) - len(kept), 'joint')} of {len(joints)} without channels merged into the joints "
+                "around: with all of them the clip would be many times as large as the file"
             )
     if len(kept) > limit and frames:
         raise ValueError(

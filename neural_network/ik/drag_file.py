@@ -108,7 +108,7 @@ def _drags_of_arrays(found: dict[str, np.ndarray], skeleton: Skeleton) -> DragTa
             f"drag: expected integers (N), one for each row of positions, got {drag.dtype} of shape {drag.shape}; "
             "number the drags from 0"
         )
-    bones, effectors = f"{skeleton.count} bones", f"{len(skeleton.effectors)} effectors"
+    bones, effectors = counted(skeleton.count, "bone"), counted(len(skeleton.effectors), "effector")
     if start.ndim != 3 or not len(start):
         raise ValueError(
             f"start_rot: expected shape (drags, {bones}, 3), got {start.shape}; give one pose for each drag"

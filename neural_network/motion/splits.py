@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.messages import counted
 from .pose_set import PoseSet
 
 UNUSED, TRAIN, VALIDATION, TEST = range(4)
@@ -54,7 +55,7 @@ def split(poses: PoseSet, kind: str = "block", share: float = SPLIT_SHARE, seed:
         raise ValueError(
             f"nothing left to hold out: the split {kind!r} needs "
             + ("at least 3 clips" if kind == "clip" else "longer clips (about 20 frames each)")
-            + f", got {len(poses.clip_names)} clips with {poses.frames} frames; add motion or choose another --split"
+            + f", got {counted(len(poses.clip_names), 'clip')} with {counted(poses.frames, 'frame')}; add motion or choose another --split"
         )
     return parts
 

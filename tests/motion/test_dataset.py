@@ -669,9 +669,8 @@ def test_two_folds_of_three_clips_leave_something_to_train_on() -> None:
     [("block", (14,)), ("block", (1,)), ("block", (10, 12, 14)), ("clip", (50,)), ("clip", (50, 50)), ("frame", (8,))],
 )
 def test_nothing_left_to_hold_out_is_said(kind: str, frames: tuple[int, ...]) -> None:
-    with pytest.raises(
-        ValueError, match=f"nothing left to hold out: the split '{kind}' needs .*, got {len(frames)} clips"
-    ):
+    got = f"{len(frames)} clip{'s' * (len(frames) > 1)} with"
+    with pytest.raises(ValueError, match=f"nothing left to hold out: the split '{kind}' needs .*, got {got}"):
         splits.split(lengths(*frames), kind)
 
 

@@ -28,6 +28,7 @@ from ...learning.stopping import ENDING, Terminated, exit_code
 from ...motion import pose_set
 from ...motion.pose_set import PoseSet
 from ...rigs import retarget, rig_body
+from ..host import actions as blender_actions
 from ..host import dependencies
 from ..host.rig import SAME, read
 from . import extract, mocap
@@ -273,7 +274,8 @@ def _family(ob: bpy.types.Object) -> set[bpy.types.Object]:
 def _played(ob: bpy.types.Object) -> set[bpy.types.Action]:
     """The actions that an object and its NLA strips play."""
     animation: Any = ob.animation_data
-    strips = [s for track in animation.nla_tracks for s in track.strips] if animation is not None else []
+    tracks = animation.nla_tracks if animation is not None else ()
+    strips = [s for track in tracks for s in blender_actions.every_strip(track.strips)]
     own = [animation.action if animation is not None else None, *(strip.action for strip in strips)]
     return {action for action in own if action is not None}
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import bpy
 import numpy as np
 
+from ...core.messages import counted
 from ..host import actions as blender_actions
 from ..host import dependencies
 from ..host.rig import Rig
@@ -27,8 +28,10 @@ def loss(rig: Rig, take: Take, sampled: Sampled) -> list[str]:
     moved = np.flatnonzero(sampled.lost > LOOSE * size)
     if len(moved):
         worst = int(np.argmax(sampled.lost))
+        what = "1 bone from its place on its parent" if len(moved) == 1 else ""
+        what = what or f"{len(moved)} bones from their places on their parents"
         out.append(
-            f"{take.name} moves {len(moved)} bones from their places on their parents, which poses leave out: "
+            f"{take.name} moves {what}, which poses leave out: "
             f"{rig.skeleton.names[worst]} is up to {sampled.lost[worst] * 1000:.0f} mm from where Blender shows it."
         )
     angle = float(np.degrees(sampled.turned))
@@ -90,7 +93,7 @@ def why_no_effect(ob: bpy.types.Object, rig: Rig, take: Take) -> str:
     if follow:
         return (
             f"constraints override it ({follow[0].name} has {next(c.name for c in follow[0].constraints if not c.mute)}"
-            + (f", and {len(follow) - 1} more bones have some)" if len(follow) > 1 else ")")
+            + (f", and so have {counted(len(follow) - 1, 'more bone')})" if len(follow) > 1 else ")")
         )
     data = ob.animation_data
     driven = {dependencies.bone_of(d.data_path) for d in data.drivers} if data is not None else set()
@@ -113,7 +116,7 @@ def mismatched(ob: bpy.types.Object, rig: Rig, take: Take) -> list[str]:
     if not wrong:
         return []
     return [
-        f"{take.name} has rotation keys that do not play on {len(wrong)} bones ({', '.join(wrong[:3])}): they are for another "
+        f"{take.name} has rotation keys that do not play on {counted(len(wrong), 'bone')} ({', '.join(wrong[:3])}): they are for another "
         f"rotation mode than that of the bones ({', '.join(sorted(modes))})."
     ]
 

@@ -115,7 +115,7 @@ class NEURAL_IK_OT_extract_data(jobs.Pumped, Button, bpy.types.Operator):
         moving: list[Any] = extract.moving_actions(ob)
         chosen = [action for action in moving if action.neural_ik.use]
         if moving and not chosen and not more:
-            raise ValueError(f"none of the {len(moving)} actions of {ob.name} is ticked")
+            raise ValueError(f"nothing is ticked: {ob.name} has {counted(len(moving), 'action')}; tick at least one")
         if not moving and not more:
             raise ValueError(f"no actions: nothing in this file moves the bones of {ob.name}")
         return chosen

@@ -52,9 +52,8 @@ class NEURAL_IK_OT_effectors_find(_Edit, bpy.types.Operator):
         own = ob.neural_ik_ends
         own.effectors, own.body = "\n".join(effectors), names[found.body]
         own.feet = "\n".join(names[f] for f in found.feet)
-        self.report(
-            {"INFO"}, f"Found {len(effectors)} effectors, {len(found.feet)} of them feet; the body is {own.body}"
-        )
+        feet = counted(len(found.feet), "foot", "feet")
+        self.report({"INFO"}, f"Found {counted(len(effectors), 'effector')}, among them {feet}; the body is {own.body}")
         return {"FINISHED"}
 
 

@@ -26,6 +26,14 @@ def every_strip(strips: Any) -> Iterator[Any]:
         yield from every_strip(strip.strips) if strip.type == "META" else ()
 
 
+def heard_strips(strips: Any) -> Iterator[Any]:
+    """The same without those that are muted and those inside muted meta strips."""
+    for strip in strips:
+        if not strip.mute:
+            yield strip
+            yield from heard_strips(strip.strips) if strip.type == "META" else ()
+
+
 def playing(data: Any) -> Iterator[bpy.types.FCurve]:
     """The F-Curves of everything that animation data plays: its action and all strips; none where there is no animation data."""
     if data is None:

@@ -226,9 +226,9 @@ def _other_player(ob: Any, action: Any, slot: Any, paths: set[str], strip: Any) 
         if other == ob and (covered or not data.use_nla):
             continue
         for track in data.nla_tracks:
-            for found in actions.every_strip(track.strips):
-                unseen = other == ob and (track.mute or found.mute or found == strip)
-                if not unseen and actions.is_on(found, action, slot):
+            own = [] if track.mute else actions.heard_strips(track.strips)  # of its own, what is muted is not seen
+            for found in own if other == ob else actions.every_strip(track.strips):
+                if found != strip and actions.is_on(found, action, slot):
                     return f"{other.name}, in its NLA strip {found.name}"
     return ""
 

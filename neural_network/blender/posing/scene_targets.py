@@ -16,7 +16,7 @@ from ...core.skeleton import Skeleton
 from ...core.tree import limb
 from ...ik.drag_session import DragSession
 from ...ik.solver import REACHED
-from ..host import rig_checks
+from ..host import actions, rig_checks
 from ..host.rig import metres
 from .state import ROOT, LiveCharacter, Target, effector_roles, local, target_objects
 
@@ -143,7 +143,8 @@ def _release(targets: list[Any]) -> None:
         data = target.animation_data
         if data is None:
             continue
-        used = [data.action] + [strip.action for track in data.nla_tracks for strip in track.strips]
+        strips = (strip for track in data.nla_tracks for strip in actions.every_strip(track.strips))
+        used = [data.action, *(strip.action for strip in strips)]
         for action in used:
             if action is not None:
                 action.use_fake_user = True
