@@ -3,7 +3,8 @@
 
 ``python standalone_trainer.py`` trains the IK network on ``training_data/training_data.npz`` and writes
 ``training_data/weights/best.npy``; ``--help`` lists the options. A first word names another task: ``standalone_trainer.py ik``
-is the same as no word. Inside Blender's own Python:
+is the same as no word, ``standalone_trainer.py gait`` distils the walks of a teacher into
+``training_data/weights/gait.npz``. Inside Blender's own Python:
 ``blender --background --python-exit-code 1 --python standalone_trainer.py -- --epochs 10``.
 Exit codes: 0 trained and every test passed, 1 trained but a test failed, 2 bad input or a file that could not be written,
 130 stopped by Ctrl-C or the cancel file, 143 by SIGTERM and 129 by SIGHUP (128 and the number of the signal).
@@ -40,11 +41,13 @@ from neural_network.core import messages
 
 if __name__ == "__main__":
     messages.require("numpy", messages.GET_NUMPY)
+from neural_network.gait import arguments as gait_arguments
+from neural_network.gait import trainer as gait_trainer
 from neural_network.ik import arguments, trainer
 from neural_network.learning.arguments import append_record
-from neural_network.learning.stopping import ended_by_signals, exit_code
+from neural_network.learning.stopping import Cancelled, ended_by_signals, exit_code
 
-TASKS = {"ik": (arguments, trainer)}
+TASKS: dict[str, tuple[Any, Any]] = {"ik": (arguments, trainer), "gait": (gait_arguments, gait_trainer)}
 """Word -> (its arguments: parse and require_separate_files; its trainer: run). A wing adds one line here."""
 
 DATA = HERE / "training_data" / "training_data.npz"
@@ -76,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with ended_by_signals():
             return learner.run(args, say, _print, _complain)
-    except trainer.Cancelled as stop:
+    except Cancelled as stop:
         _print(str(stop))
         record: dict[str, Any] = {"done": True, "exit": stop.code, "weights": str(args.weights), "saved": stop.saved}
     except KeyboardInterrupt as stop:

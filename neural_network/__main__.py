@@ -30,11 +30,12 @@ if __name__ == "__main__":
     require("numpy", GET_NUMPY)
 from .core.messages import show as say
 from .formats import command as formats
+from .gait import command as gait
 from .ik import command as ik
 from .learning.stopping import ended_by_signals, exit_code
 from .live import command as live
 
-COMMANDS = (formats, ik, live)
+COMMANDS = (formats, ik, live, gait)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

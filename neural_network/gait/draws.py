@@ -10,8 +10,8 @@ from .parameters import INDEX, LEAST, MOST, STYLES, TABLE
 
 RUNS = 0.22  # share of cycles that run
 STYLED = 0.55  # share of walks with a style
-TWO = 0.25  # share of these with two
-MOVED = 0.35  # probability of each slider to be moved
+TWO = 0.15  # share of these with two
+MOVED = 0.25  # probability of each slider to be moved
 BUILT = 0.5  # probability of another body
 WALKS, RUNNING = (0.4, 2.3), (1.8, 4.1)  # [m/s at a leg of 0.945 m]
 

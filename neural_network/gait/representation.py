@@ -129,6 +129,19 @@ def decode(rig: Skeleton, numbers: np.ndarray) -> Pose:
     return Pose(turns, numbers[:, [6, 8]] * CONTROL_RATE, numbers[:, 7])
 
 
+def mirrored(numbers: np.ndarray) -> np.ndarray:
+    """The numbers (..., 101) of poses seen in a mirror."""
+    out = np.array(numbers)
+    signs = np.array([1.0, -1, -1, -1, 1, 1])
+    for at in SIXES:
+        out[..., at : at + 6] *= signs
+    out[..., 8] *= -1
+    for left, right in (((24, 39), (9, 24)), ((82, 101), (63, 82))):
+        a, b = out[..., slice(*left)].copy(), out[..., slice(*right)].copy()
+        out[..., slice(*left)], out[..., slice(*right)] = b, a
+    return out
+
+
 def rows_to_matrix(six: np.ndarray) -> np.ndarray:
     """Rotations (..., 3, 3) of their first two rows (..., 6), by Gram-Schmidt; the identity where these say nothing."""
     first, second = six[..., :3], six[..., 3:]

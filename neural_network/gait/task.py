@@ -2,8 +2,8 @@
 """The distillation as a task of the training loop: draw samples of cycles, compare what the network says, return the gradient.
 
 The loss is the mean of 5 difference^2, differences of the Hips' way weighing double and those of head and arms half. The source
-takes differences as they are; here they are divided by each output's deviation (``standardise``), so that the one-degree
-movements of a hip count beside the large ones of a swinging arm.
+takes differences as they are; here (``standardise``) those of the Hips' way are divided by their deviation, and those of all
+rotations by one number, so that a degree counts alike in every joint.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import numpy as np
 from ..learning import layers
 from ..learning.loop import LoopSettings, Position
 from ..learning.optimizer import AdamSettings
-from . import network
+from . import curves, network, representation
 from .network import Gait
+from .parameters import mirrored, right_strike
 from .representation import ARMS, CYCLE, LEGS, ROOT, SIZE
 from .teacher import Model
 
@@ -47,6 +48,8 @@ class Training:
     arm_weight: float = 0.5
     leg_weight: float = 1.0
     scale: float = 5.0
+    mirror: bool = True
+    """Learn from every cycle in a mirror, too."""
     cycles: int = 8000
     """Of the teacher, to learn from."""
     seed: int = 0
@@ -64,6 +67,7 @@ SOURCE = Training(
     clamp=0.1,
     average=0.0,
     standardise=False,
+    mirror=False,
 )
 """As Forward GaitNet's documentation has it: 512-512-512 ReLU, Adam 1e-5, batch 128, 5 epochs a round, clamped gradients."""
 PRESETS = {"source": SOURCE, "ours": Training()}
@@ -90,6 +94,29 @@ class Samples:
         return found.hexdigest()[:16]
 
 
+def _spread(flat: np.ndarray) -> np.ndarray:
+    """(101) what outputs (N, 101) are divided by: one number for all rotations, so that a degree counts alike everywhere."""
+    own = flat.std(axis=0)
+    turns = np.ones(SIZE, bool)
+    turns[ROOT] = False
+    return np.where(turns, np.sqrt(np.mean(own[turns] ** 2)), np.maximum(own, 1e-3))
+
+
+def with_mirrors(samples: Samples) -> Samples:
+    """The cycles and the same cycles in a mirror, begun where it is the left foot again that strikes."""
+    values = samples.params.astype(np.float64)
+    shift = right_strike(values)
+    seen = representation.mirrored(samples.motions)
+    phase = np.arange(CYCLE) / CYCLE
+    half = CYCLE // 2 - 1
+    waves = curves.coefficients(seen.transpose(1, 0, 2), half)  # (K, C, 101)
+    moved = np.stack([curves.basis(np.mod(phase + s, 1), half) @ waves[:, i] for i, s in enumerate(shift)])
+    return Samples(
+        np.concatenate([samples.motions, moved.astype(np.float32)]),
+        np.concatenate([samples.params, mirrored(values).astype(np.float32)]),
+    )
+
+
 class GaitTask:
     """See :class:`..learning.loop.Task`."""
 
@@ -101,8 +128,7 @@ class GaitTask:
         self.held, self.train = np.sort(order[:held]), np.sort(order[held:])
         flat = samples.motions[self.train].reshape(-1, SIZE).astype(np.float64)
         self.mean = flat.mean(axis=0) if training.standardise else np.zeros(SIZE)
-        spread = flat.std(axis=0)
-        self.spread = np.maximum(spread, 0.02 * np.median(spread) + 1e-4) if training.standardise else np.ones(SIZE)
+        self.spread = _spread(flat) if training.standardise else np.ones(SIZE)
         weight = np.ones(SIZE, np.float32)
         weight[ROOT] = training.root_weight
         weight[ARMS] = training.arm_weight

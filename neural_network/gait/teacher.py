@@ -37,6 +37,7 @@ TILT = 3.0
 MARGIN = 20  # frames before and after a cycle that are planted with it
 DENSE = 60  # phases of the least squares
 LEFT = np.array([1.0, 0, 0])
+MOST_FLEXION = np.array([115.0, 130.0, 30.0])  # [deg] of hip, knee and ankle
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,6 @@ class Road:
         radius = 1 / self.turn
         middle = 0.5 * self.stride * self.turn
         angle = np.arctan2(-points[..., 1] * np.sign(radius), (radius - points[..., 0]) * np.sign(radius))
-        angle = np.where(self.turn > 0, angle, -angle)
         return np.asarray(((angle - middle + np.pi) % (2 * np.pi) - np.pi + middle) / self.turn * self.rise)
 
     def stances(self, values: np.ndarray, places: np.ndarray, begin: float, end: float) -> list[Stance]:
@@ -261,6 +261,7 @@ def curved(model: Model, rig: Skeleton, values: np.ndarray, phase: np.ndarray) -
         flexion[k] = walked + run * (seen - walked)
     change = changes(values, own, shares)
     flexion += np.stack([change.hip, change.knee, change.ankle], axis=1)
+    flexion = _capped(flexion)
     stretch = step / float(np.clip(step, 0.85 * model.walk.least[0], 1e9)) if not run else 1.0
     tilt = (1 - run) * TILT * (normals.tilt(min(step, 1.05)) - normals.tilt(float(model.walk.centre[0])))
     _upper(rig, values, turns, offset, change, stretch, tilt)
@@ -270,6 +271,13 @@ def curved(model: Model, rig: Skeleton, values: np.ndarray, phase: np.ndarray) -
         turns[:, shin] = matrix_from_axis_angle(np.radians(flexion[k, 1])[:, None] * LEFT)
         turns[:, foot] = _flexed(turns[:, foot], -flexion[k, 2])
     return turns, offset * leg - [0, 0, change.lower * leg]
+
+
+def _capped(flexion: np.ndarray) -> np.ndarray:
+    """Flexion (2, 3, N) [deg] that people can have: near :data:`MOST_FLEXION` it grows ever less."""
+    room = 25.0
+    over = np.maximum(flexion - (MOST_FLEXION[:, None] - room), 0)
+    return np.asarray(np.minimum(flexion, MOST_FLEXION[:, None] - room) + room * np.tanh(over / room))
 
 
 def _pitched(rig: Skeleton, values: np.ndarray, turns: np.ndarray, pitch: np.ndarray, phase: np.ndarray) -> np.ndarray:

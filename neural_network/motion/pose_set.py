@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -170,12 +170,15 @@ def _short_way_round(rot: np.ndarray) -> np.ndarray:
     return out
 
 
-def save(path: str | os.PathLike[str], poses: PoseSet) -> None:
-    """Write ``training_data.npz`` whole or not at all. The same poses give the same bytes."""
+def save(path: str | os.PathLike[str], poses: PoseSet, extra: Mapping[str, np.ndarray] | None = None) -> None:
+    """Write ``training_data.npz`` whole or not at all. The same poses give the same bytes.
+
+    ``extra`` are further arrays that belong to a clip, such as ``contact`` (F, feet).
+    """
     lengths = np.bincount(poses.clip, minlength=len(poses.clip_names))
     motion = [(poses.rot, poses.root_pos)]
     about = (poses.clip_names, poses.clip_tasks, poses.clip_fps, poses.ground)
-    save_blocks(path, poses.skeleton, lambda: motion, lengths, *about)
+    save_blocks(path, poses.skeleton, lambda: motion, lengths, *about, extra=extra)
 
 
 def save_blocks(
@@ -188,6 +191,7 @@ def save_blocks(
     clip_fps: np.ndarray | float,
     ground: np.ndarray | None = None,
     folder: Path | None = None,
+    extra: Mapping[str, np.ndarray] | None = None,
 ) -> None:
     """Write the file that :func:`save` writes, with one block of poses in memory at a time.
 
@@ -221,6 +225,7 @@ def save_blocks(
         fields["limits"] = skeleton.limits
     if ground is not None:
         fields["ground"] = ground
+    fields |= extra or {}
     with whole_file(path, folder) as file:
         _write_fields(file, fields, blocks, (frames, skeleton.count, 3), zipfile.ZIP_DEFLATED)
         if not may_expand(

@@ -9,9 +9,12 @@ import numpy as np
 
 from neural_network.core import reference_rig
 from neural_network.core.rotations import matrix_from_axis_angle
-from neural_network.gait import curves, cycles, normals, teacher
+from neural_network.gait import curves, cycles, normals, parameters, teacher
 from neural_network.gait.cycles import SAMPLES, Cycle
+from neural_network.gait.network import Gait
+from neural_network.gait.task import GaitTask, Samples, Training, loop_settings
 from neural_network.gait.teacher import Model
+from neural_network.learning import loop
 
 RIG = reference_rig.reference()
 
@@ -51,3 +54,21 @@ def model() -> Model:
     runs = [stride(s, 0.8, run=True, seed=i) for i, s in enumerate(np.linspace(1.2, 1.5, 12))]
     takes, people = [f"t{i}" for i in range(12)], [f"p{i % 3}" for i in range(12)]
     return teacher.learned(RIG, curves.fit(RIG, walks, takes, people), curves.fit(RIG, runs, takes, people))
+
+
+@functools.cache
+def samples(count: int = 40) -> Samples:
+    """A few cycles of the teacher of :func:`model`, plain walks and runs."""
+    who = teacher.KinematicTeacher(model())
+    rng = np.random.default_rng(4)
+    values = np.stack([parameters.vector({"speed": float(s)}) for s in rng.uniform(0.6, 2.1, count)])
+    motions = np.stack([who.motion(v)[:30] for v in values]).astype(np.float32)
+    return Samples(motions, values.astype(np.float32))
+
+
+@functools.cache
+def small() -> Gait:
+    """A small network that knows healthy walks only."""
+    training = Training(hidden=(48, 48), epochs=60, batch_size=128, patience=60, cycles=40)
+    task = GaitTask(samples(), training, model())
+    return task.network(loop.run(task, loop_settings(training)).state.best)

@@ -88,6 +88,15 @@ def test_a_walk_turns_by_as_much_a_metre_as_it_is_told_to(turn: float) -> None:
         assert cycle.measured.turn == pytest.approx(turn, rel=0.08)
 
 
+@pytest.mark.parametrize("turn", [-1.0, -0.15, 0.0, 0.3, 1.0])
+def test_the_floor_of_a_road_rises_along_it_whichever_way_it_turns(turn: float) -> None:
+    road = teacher.Road(parameters.vector({"speed": 1.3, "turn": turn, "slope": 8.0}))
+    far = np.linspace(-1.2, 2.4, 9)
+    points, heading = road.at(far)
+    np.testing.assert_allclose(road.height(points), road.rise * far, atol=1e-9)
+    np.testing.assert_allclose(heading, turn * far)
+
+
 def test_the_floor_rises_by_the_slope() -> None:
     values = parameters.vector({"speed": 1.2, "slope": 10.0})
     walk = walks.walk(walks.Taught(taught()), values, 120, 30.0)
