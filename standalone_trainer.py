@@ -45,7 +45,7 @@ from neural_network.gait import arguments as gait_arguments
 from neural_network.gait import trainer as gait_trainer
 from neural_network.ik import arguments, trainer
 from neural_network.learning.arguments import append_record
-from neural_network.learning.stopping import Cancelled, ended_by_signals, exit_code
+from neural_network.learning.stopping import ended_by_signals, exit_code
 
 TASKS: dict[str, tuple[Any, Any]] = {"ik": (arguments, trainer), "gait": (gait_arguments, gait_trainer)}
 """Word -> (its arguments: parse and require_separate_files; its trainer: run). A wing adds one line here."""
@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with ended_by_signals():
             return learner.run(args, say, _print, _complain)
-    except Cancelled as stop:
+    except trainer.Cancelled as stop:
         _print(str(stop))
         record: dict[str, Any] = {"done": True, "exit": stop.code, "weights": str(args.weights), "saved": stop.saved}
     except KeyboardInterrupt as stop:

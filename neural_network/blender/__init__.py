@@ -6,18 +6,18 @@ from __future__ import annotations
 
 def register(package: str) -> None:
     """Register everything; ``package`` is the extension's name in Blender, which names its preferences and its folder."""
-    from . import data, effectors, host, learn, posing, roles, teach
+    from . import data, effectors, gait, host, learn, posing, roles, teach
 
     host.register(package)
-    for feature in (data, learn, posing, teach, roles, effectors):
+    for feature in (data, learn, posing, gait, teach, roles, effectors):
         feature.register()
 
 
 def unregister() -> None:
     """End the running job, and leave no class, handler, timer or property behind."""
-    from . import data, effectors, host, learn, posing, roles, teach
+    from . import data, effectors, gait, host, learn, posing, roles, teach
 
     host.stop()
-    for feature in (effectors, roles, teach, posing, learn, data):
+    for feature in (effectors, roles, teach, gait, posing, learn, data):
         feature.unregister()
     host.unregister()

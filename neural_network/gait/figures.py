@@ -8,8 +8,9 @@ truth rule. :func:`measured` yields one figure after the other.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -271,12 +272,12 @@ def time_figures(gait: Gait, who: KinematicTeacher, held: Held) -> Iterator[Figu
     yield Figure("time: bake of 240 frames with exact feet", bake / 1000, "s", "lower", 3, 0.5)
 
 
-def _best(call: object, times: int) -> float:
+def _best(call: Callable[[], object], times: int) -> float:
     """[ms] of the quickest of some calls."""
     found = []
     for _ in range(times):
         began = time.perf_counter()
-        call()  # type: ignore[operator]
+        call()
         found.append(time.perf_counter() - began)
     return 1000 * min(found)
 
@@ -320,13 +321,19 @@ def slider_measure(gait: walks.Source, name: str, values: np.ndarray) -> float:
     if name == "step_width":
         ankles = heads[:, list(rig.feet), 0]
         return float(ankles[stands[:, 0], 0].mean() - ankles[stands[:, 1], 1].mean())
-    measures = {
+    measures: dict[str, Callable[[], Any]] = {
         "trunk_lean": lambda: seen["lean"].mean(),
         "bounce": lambda: np.ptp(walk.root[:, 2]),
         "arm_swing": lambda: np.ptp(seen["arm"], axis=0).mean(),
         "hip_sway": lambda: np.ptp(walk.root[:, 0]),
         "knee_lift": lambda: seen["thigh"].max(axis=0).min(),
         "asymmetry": lambda: stands[:, 1].mean() - stands[:, 0].mean(),
+        "elbow": lambda: _bend(rig, turned),
+        "arm_out": lambda: (
+            heads[:, rig.names.index("LeftHand"), 0].mean() - heads[:, rig.names.index("RightHand"), 0].mean()
+        ),
+        "head": lambda: turned[:, rig.names.index("Head"), 2, 1].mean(),
+        "pelvis_tilt": lambda: turned[:, 0, 2, 1].mean(),
         "crouch": lambda: seen["knee"].min(),
         "waddle": lambda: np.ptp(seen["roll"]),
         "limp_left": lambda: -stands[:, 0].mean(),
@@ -341,3 +348,9 @@ def slider_measure(gait: walks.Source, name: str, values: np.ndarray) -> float:
         "run": lambda: -stands.any(axis=1).mean(),
     }
     return float(measures[name]())
+
+
+def _bend(rig: Skeleton, turned: np.ndarray) -> float:
+    """[deg] mean flexion of the left elbow, from rotations from the T-pose (F, J, 3, 3)."""
+    arm, forearm = (turned[:, rig.names.index(name)][..., 0] for name in ("LeftArm", "LeftForeArm"))
+    return float(np.degrees(np.arccos(np.clip(np.sum(arm * forearm, axis=-1), -1, 1))).mean())

@@ -33,6 +33,10 @@ FREE = (
     "knee_lift",
     "toe_out",
     "asymmetry",
+    "elbow",
+    "arm_out",
+    "head",
+    "pelvis_tilt",
     *parameters.STYLES,
 )
 """Parameters that are sought."""

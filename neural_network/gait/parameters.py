@@ -64,6 +64,19 @@ TABLE = (
     Parameter(
         "asymmetry", "Asymmetry", "1", -0.1, 0.1, 0, "Share of the cycle by which left stance is shorter", "body"
     ),
+    Parameter("elbow", "Elbows", "deg", -20, 70, 0, "How much more the elbows are bent", "body"),
+    Parameter("arm_out", "Arms Out", "deg", -15, 35, 0, "How much farther the arms are away from the body", "body"),
+    Parameter("head", "Head Down", "deg", -25, 30, 0, "How much more the head looks down", "body"),
+    Parameter(
+        "pelvis_tilt",
+        "Hips Tilt",
+        "deg",
+        -12,
+        12,
+        0,
+        "How much more the hips tilt forward, legs and trunk kept",
+        "body",
+    ),
     _style("crouch", "Crouch", "Knees stay bent"),
     _style("waddle", "Waddle", "The trunk leans over each foot that stands, feet apart"),
     _style("limp_left", "Limp Left", "Leaves the left foot soon, as if it hurt"),

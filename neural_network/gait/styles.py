@@ -64,7 +64,7 @@ def changes(values: np.ndarray, own: np.ndarray, shares: np.ndarray) -> Changes:
     knee_lift = float(get(values, "knee_lift"))
     march = 50 * w["march"]
     bent = 34 * w["crouch"] + 40 * w["sneak"]
-    hip = 0.56 * bent + (knee_lift + march + 20 * drop + 6 * w["proud"]) * lift
+    hip = get(values, "pelvis_tilt") + 0.56 * bent + (knee_lift + march + 20 * drop + 6 * w["proud"]) * lift
     knee = bent - 8 * w["crouch"] * swing + (1.25 * knee_lift + 1.2 * march + 24 * drop + 8 * w["proud"]) * lift
     ankle = 0.44 * bent - 26 * drop * swing - 24 * w["tiptoe"] - 4 * w["sneak"]
     knee = knee + 8 * limp * (1 - swing) + 6 * w["tired"] * (1 - swing) + 5 * w["tiptoe"]
@@ -83,13 +83,13 @@ def changes(values: np.ndarray, own: np.ndarray, shares: np.ndarray) -> Changes:
         ankle=ankle,
         lean=np.broadcast_to(lean, phase.shape),
         roll=roll,
-        head=14 * w["tired"] - 10 * w["sneak"] - 4 * w["proud"],
+        head=float(get(values, "head")) + 14 * w["tired"] - 10 * w["sneak"] - 4 * w["proud"],
         arms=float(get(values, "arm_swing"))
         * (1 - 0.45 * w["tired"])
         * (1 + 0.6 * w["proud"])
         * (1 + 0.8 * w["march"])
         * (1 - 0.5 * w["sneak"]),
-        elbows=20 * w["sneak"] + 10 * w["march"] - 4 * w["tired"],
+        elbows=float(get(values, "elbow")) + 20 * w["sneak"] + 10 * w["march"] - 4 * w["tired"],
         width=0.09 * w["waddle"] + 0.02 * w["crouch"],
         least_pitch=np.full(2, 15 * w["tiptoe"]),
         clear=clear,

@@ -264,7 +264,7 @@ def curved(model: Model, rig: Skeleton, values: np.ndarray, phase: np.ndarray) -
     flexion = _capped(flexion)
     stretch = step / float(np.clip(step, 0.85 * model.walk.least[0], 1e9)) if not run else 1.0
     tilt = (1 - run) * TILT * (normals.tilt(min(step, 1.05)) - normals.tilt(float(model.walk.centre[0])))
-    _upper(rig, values, turns, offset, change, stretch, tilt)
+    _upper(rig, values, turns, offset, change, stretch, tilt + float(get(values, "pelvis_tilt")))
     for k, (thigh, shin, foot) in enumerate(rig.legs):
         turns[:, thigh] = _flexed(turns[:, thigh], -flexion[k, 0])
         turns[:, thigh] = turns[:, thigh] @ _outward(values, k, len(phase))
@@ -356,13 +356,15 @@ def _upper(
     nod = matrix_from_axis_angle(np.stack([np.radians(change.head) - 0.7 * lean, -0.7 * roll, 0 * lean], axis=1) / 2)
     for name in ("NeckUpper", "Head"):
         turns[:, index[name]] = nod @ turns[:, index[name]]
+    out = np.radians(float(get(values, "arm_out")))
     for side, sign in (("Left", -1.0), ("Right", 1.0)):
         for part in ("Arm", "ForeArm"):
             j = index[side + part]
             middle = rotations.matrix_from_sixd(rotations.sixd_from_matrix(turns[:, j]).mean(axis=0))
             away = rotations.axis_angle_from_matrix(middle.T @ turns[:, j])
             turns[:, j] = middle @ matrix_from_axis_angle(away * change.arms * stretch)
-        hang = matrix_from_axis_angle(-0.6 * lean[:, None] * LEFT)  # arms hang down from a trunk that leans
+        aside = matrix_from_axis_angle(np.array([0, sign * out, 0]))
+        hang = aside @ matrix_from_axis_angle(-0.6 * lean[:, None] * LEFT)  # arms hang down from a trunk that leans
         turns[:, index[side + "Arm"]] = hang @ turns[:, index[side + "Arm"]]
         elbow = np.radians(change.elbows) * sign
         j = index[side + "ForeArm"]

@@ -23,10 +23,11 @@ import numpy as np
 from ..core import reference_rig
 from ..core.files import write_whole
 from ..core.messages import counted
+from ..ik.trainer import Cancelled
 from ..learning import card, loop
 from ..learning.arguments import append_record, require_writable
 from ..learning.loop import Epoch, State, load_state, save_state, state_path
-from ..learning.stopping import Cancelled, Stopper, clear_cancel_file
+from ..learning.stopping import Stopper, clear_cancel_file
 from ..motion import pose_set
 from . import curves, cycles, judging, motion_files, network, teacher
 from .arguments import training_of

@@ -24,7 +24,7 @@ from ..core.messages import counted
 from ..learning import loop
 from ..learning.arguments import append_record, require_writable
 from ..learning.loop import Epoch, Result, State, load_state, save_state, state_path
-from ..learning.stopping import Cancelled, Stopper, clear_cancel_file, exit_code
+from ..learning.stopping import Stopper, clear_cancel_file, exit_code
 from ..motion import characters, pose_set, splits
 from ..motion.pose_set import PoseSet
 from ..motion.splits import TEST, TRAIN, VALIDATION
@@ -39,6 +39,17 @@ from .task import PoseTask, adapted, balanced, loop_settings, presentations
 BESIDE_SHARE = 0.4  # of the epochs go into the second network that shows what another split says
 
 Say = Callable[[str], None]
+
+
+class Cancelled(Exception):
+    """The user asked to stop; everything worth keeping has been kept.
+
+    ``saved``: the weights on disk are of this run. ``code``: exit code, 128 and the number of the signal.
+    """
+
+    def __init__(self, sentence: str, saved: bool = False, code: int = 128 + signal.SIGINT) -> None:
+        super().__init__(sentence)
+        self.saved, self.code = saved, int(code)
 
 
 @dataclass(frozen=True)

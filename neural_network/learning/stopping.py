@@ -29,17 +29,6 @@ class Terminated(KeyboardInterrupt):
         self.number = number
 
 
-class Cancelled(Exception):
-    """The user asked to stop; everything worth keeping has been kept.
-
-    ``saved``: the weights on disk are of this run. ``code``: exit code, 128 and the number of the signal.
-    """
-
-    def __init__(self, sentence: str, saved: bool = False, code: int = 128 + signal.SIGINT) -> None:
-        super().__init__(sentence)
-        self.saved, self.code = saved, int(code)
-
-
 def exit_code(stop: KeyboardInterrupt) -> int:
     """128 and the number of the signal that ended the program: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
     return 128 + (stop.number if isinstance(stop, Terminated) else int(signal.SIGINT))

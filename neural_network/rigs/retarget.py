@@ -21,7 +21,16 @@ from ..motion.clip import Clip
 from .bone_tree import ancestors
 from .foot_placement import place, planted_frames
 from .proportions import proportioned_reference
-from .rig_body import RigBody, RigMotion, clip_motion, clip_roles, require_legs, skeleton_body, with_tremble
+from .rig_body import (
+    RigBody,
+    RigMotion,
+    clip_motion,
+    clip_roles,
+    posed_heads,
+    require_legs,
+    skeleton_body,
+    with_tremble,
+)
 from .roles import ROLE_NAMES, Roles
 from .t_pose import rest_to_t_pose, t_pose_rotations
 
@@ -93,21 +102,47 @@ def carry(source: RigBody, motion: RigMotion, target: RigBody) -> tuple[np.ndarr
     for side in ("Left", "Right"):
         if {side + "ForeArm", side + "Hand"} <= set(source.bones):
             since_t[side + "ForeArm"] = _pronated(since_t[side + "ForeArm"], since_t[side + "Hand"], side)
-    frames, count = len(motion.turned), len(target.parents)
-    turned = np.empty((frames, count, 3, 3))
-    role_of = {j: role for role, j in target.bones.items()}
-    hips = target.bones["Hips"]
-    above_hips = set(ancestors(target.parents, hips))
-    for j in range(count):
-        if j in role_of:
-            turned[:, j] = since_t[role_of[j]] @ target_t_pose[role_of[j]]
-        elif j in above_hips:
-            turned[:, j] = since_t["Hips"] @ target_t_pose["Hips"]
-        else:
-            turned[:, j] = turned[:, target.parents[j]] if target.parents[j] >= 0 else np.eye(3)
+    turned = _turned(target, since_t, target_t_pose)
     turned, heads = place(source, motion, target, turned, since_t, target_t_pose)
-    roots = np.flatnonzero(target.parents < 0)
+    roots, hips = np.flatnonzero(target.parents < 0), target.bones["Hips"]
     return turned, heads[:, hips if hips in roots else int(roots[0])]
+
+
+def carry_exactly(
+    body: Skeleton, turned: np.ndarray, root_pos: np.ndarray, target: Skeleton, roles: Mapping[str, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Motion of the reference's bones in a body's own lengths, onto that body: nothing is placed anew, on any floor.
+
+    ``body`` comes from :func:`.proportions.proportioned_reference` for ``target``; ``turned`` (F, 23, 3, 3) are rotations since
+    its T-pose in world axes, ``root_pos`` (F, 3) [m] its Hips' heads. ``roles`` say which bones of ``target`` play what.
+    Returns rot_local (F, J, 3) [rad] and the root's head (F, 3) [m, armature] of ``target``.
+    """
+    aimed = skeleton_body(target, roles)
+    require_legs(aimed.bones, "target")
+    t_pose = rest_to_t_pose(aimed)
+    since_t = {name: turned[:, j] for j, name in enumerate(body.names) if name in aimed.bones}
+    out = _turned(aimed, _for_roles(since_t, aimed.bones), t_pose)
+    heads = posed_heads(aimed, out)
+    thighs = [aimed.bones["LeftThigh"], aimed.bones["RightThigh"]]
+    middle = 0.5 * (body.offsets[body.names.index("LeftThigh")] + body.offsets[body.names.index("RightThigh")])
+    wanted = root_pos + turned[:, 0] @ middle
+    root = int(np.flatnonzero(np.asarray(target.parents) < 0)[0])
+    return local_rotations(target, out), heads[:, root] + wanted - heads[:, thighs].mean(axis=1)
+
+
+def _turned(target: RigBody, since_t: Mapping[str, np.ndarray], t_pose: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Rotations since rest (F, J, 3, 3) of a body whose roles have turned so since the T-pose; others go with their parents."""
+    turned = np.empty((len(since_t["Hips"]), len(target.parents), 3, 3))
+    role_of = {j: role for role, j in target.bones.items()}
+    above_hips = set(ancestors(target.parents, target.bones["Hips"]))
+    for j, parent in enumerate(target.parents.tolist()):
+        if j in role_of:
+            turned[:, j] = since_t[role_of[j]] @ t_pose[role_of[j]]
+        elif j in above_hips:
+            turned[:, j] = since_t["Hips"] @ t_pose["Hips"]
+        else:
+            turned[:, j] = turned[:, parent] if parent >= 0 else np.eye(3)
+    return turned
 
 
 def local_rotations(target: Skeleton, turned: np.ndarray) -> np.ndarray:

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Operators of Gait: presets, Bake Loop, Walk Along Curve, Match This Walk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bpy
+import numpy as np
+from bpy.props import EnumProperty
+
+from ...gait import matching, parameters
+from ..host import rig
+from ..host.buttons import Button, no_character
+from . import preview, properties, walking
+
+PRESETS: dict[str, tuple[str, dict[str, float]]] = {
+    "HEALTHY": ("Walk", {"speed": 1.3}),
+    "STROLL": ("Stroll", {"speed": 0.8, "arm_swing": 0.8}),
+    "BRISK": ("Brisk", {"speed": 1.8, "arm_swing": 1.2}),
+    "RUN": ("Run", {"speed": 3.2}),
+    "SNEAK": ("Sneak", {"speed": 0.8, "sneak": 1.0}),
+    "MARCH": ("March", {"speed": 1.4, "march": 1.0}),
+    "TIPTOE": ("Tiptoe", {"speed": 0.9, "tiptoe": 1.0}),
+    "TIRED": ("Tired", {"speed": 0.9, "tired": 1.0}),
+    "PROUD": ("Proud", {"speed": 1.4, "proud": 1.0}),
+    "CROUCH": ("Crouch", {"speed": 1.0, "crouch": 1.0}),
+    "WADDLE": ("Waddle", {"speed": 0.9, "waddle": 1.0}),
+    "LIMP": ("Limp", {"speed": 0.9, "limp_left": 1.0}),
+}
+
+
+class _Walker(Button):
+    """A button about the active character."""
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """Why it cannot be pressed, in words; empty if it can."""
+        return no_character(context)
+
+    def act(self, context: bpy.types.Context, ob: Any) -> str:
+        """Do it; returns what to report."""
+        raise NotImplementedError
+
+    def execute(self, context: bpy.types.Context) -> set[str]:
+        """Find the character, do it, report."""
+        try:
+            words = self.act(context, rig.find(context))
+        except (ValueError, OSError) as error:
+            self.report({"ERROR"}, str(error))
+            return {"CANCELLED"}
+        self.report({"INFO"}, words)
+        return {"FINISHED"}
+
+
+class NEURAL_IK_OT_gait_preset(_Walker, bpy.types.Operator):
+    """Set all sliders to a named walk"""
+
+    bl_idname = "neural_ik.gait_preset"
+    bl_label = "Walk Preset"
+    bl_options = {"REGISTER", "UNDO"}
+
+    preset: EnumProperty(name="Preset", items=[(key, name, f"{name}") for key, (name, _) in PRESETS.items()])
+
+    def act(self, context: bpy.types.Context, ob: Any) -> str:
+        """Set the sliders."""
+        name, given = PRESETS[self.preset]
+        properties.set_values(ob.neural_ik_gait, parameters.vector(given))
+        preview.refresh(context)
+        return f"{name}: {ob.neural_ik_gait.speed:.1f} m/s"
+
+
+class NEURAL_IK_OT_gait_bake(_Walker, bpy.types.Operator):
+    """Make an action that walks for ever, as the sliders say"""
+
+    bl_idname = "neural_ik.gait_bake"
+    bl_label = "Bake Loop"
+    bl_options = {"REGISTER", "UNDO"}
+
+    def act(self, context: bpy.types.Context, ob: Any) -> str:
+        """Make it, and let the character play it."""
+        own = ob.neural_ik_gait
+        action, frames = walking.bake_loop(context, ob, properties.values_of(own), own.cycles, own.in_place)
+        own.preview = False
+        return f"{action.name}: {frames} frames, repeated for ever"
+
+
+class NEURAL_IK_OT_gait_along(_Walker, bpy.types.Operator):
+    """Walk along the curve, feet planted on the ground, at the speed of the sliders"""
+
+    bl_idname = "neural_ik.gait_along"
+    bl_label = "Walk Along Curve"
+    bl_options = {"REGISTER", "UNDO"}
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """Why it cannot be pressed, in words; empty if it can."""
+        reason = no_character(context)
+        if reason:
+            return reason
+        found: Any = rig.find(context)
+        return "" if found.neural_ik_gait.way is not None else "choose a curve to walk along"
+
+    def act(self, context: bpy.types.Context, ob: Any) -> str:
+        """Make it, and let the character play it."""
+        own = ob.neural_ik_gait
+        action, frames = walking.walk_along(context, ob, properties.values_of(own), own.way, own.ground)
+        own.preview = False
+        return f"{action.name}: {frames} frames"
+
+
+class NEURAL_IK_OT_gait_match(_Walker, bpy.types.Operator):
+    """Set the sliders to the walk that the character shows in the scene's frame range"""
+
+    bl_idname = "neural_ik.gait_match"
+    bl_label = "Match This Walk"
+    bl_options = {"REGISTER", "UNDO"}
+
+    def act(self, context: bpy.types.Context, ob: Any) -> str:
+        """Read the walk, find its parameters, set the sliders."""
+        who, found = walking.own_cycles(context, ob)
+        if not found:
+            raise ValueError(
+                f"{ob.name} walks no whole cycle from frame {context.scene.frame_start} to {context.scene.frame_end}: "
+                "expected both feet to strike twice; set the frame range to the walk"
+            )
+        match = matching.match(preview.gait(), who.body, found)
+        properties.set_values(ob.neural_ik_gait, np.asarray(match.values))
+        preview.refresh(context)
+        times = "cycle" if match.cycles == 1 else "cycles"
+        return f"{match.cycles} {times} at {ob.neural_ik_gait.speed:.2f} m/s; joints {match.error:.0f} degrees off on average"
+
+
+_classes = (NEURAL_IK_OT_gait_preset, NEURAL_IK_OT_gait_bake, NEURAL_IK_OT_gait_along, NEURAL_IK_OT_gait_match)
+
+
+def register() -> None:
+    """Register the operators."""
+    for cls in _classes:
+        bpy.utils.register_class(cls)
+
+
+def unregister() -> None:
+    """Unregister them."""
+    for cls in reversed(_classes):
+        bpy.utils.unregister_class(cls)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ghost: one cycle of the walk, drawn as lines at the character, which plays with the scene and changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bpy
+import numpy as np
+
+from ...gait import carrying, network, parameters, walks
+from ...gait.network import Gait
+from ...ik import foot_pins
+from ..host import jobs, rig
+
+LINE = 3.0  # [pixels]
+COLORS = ((0.30, 0.65, 1.0, 0.9), (1.0, 0.45, 0.25, 0.9), (0.85, 0.85, 0.85, 0.9))
+"""Of left, right and middle bones."""
+_handles: list[Any] = []
+_cycles: dict[str, tuple[Any, np.ndarray, np.ndarray, float]] = {}
+_gaits: list[Gait] = []
+
+
+def gait() -> Gait:
+    """The shipped network, read once."""
+    if not _gaits:
+        _gaits.append(network.load())
+    return _gaits[0]
+
+
+def refresh(context: Any) -> None:
+    """Forget the ghosts, which are made anew when they are drawn next, and draw."""
+    _cycles.clear()
+    jobs.redraw()
+
+
+def cycle_of(ob: Any) -> tuple[np.ndarray, np.ndarray, float]:
+    """Heads (F, J, 3) [object space] of one cycle in place, parents (J) and its seconds."""
+    from .properties import values_of
+
+    own = ob.neural_ik_gait
+    found = _cycles.get(ob.name)
+    key = tuple(values_of(own).tolist())
+    if found is None or found[0] != key:
+        body = rig.read(ob)
+        who = carrying.character(body.skeleton, body.roles)
+        values = carrying.own_values(who, values_of(own))
+        values[parameters.INDEX["turn"]] = 0.0
+        values[parameters.INDEX["slope"]] = 0.0
+        frames = 40
+        fps = frames / (
+            float(parameters.cycle_seconds(values)) * np.sqrt(who.body.leg_length / float(parameters.leg_of(values)))
+        )
+        walk = walks.walk(gait(), values, frames, fps, rig=who.body, loop=True)
+        root = walk.root.copy()
+        root[:, 1] += np.arange(frames) / fps * float(parameters.speed(values)) * _pace(who, values)
+        heads = foot_pins.forward(who.body, walk.turns, root)[1] @ body.turn / body.unit
+        found = (key, heads, who.body.parents, walk.cycle_seconds)
+        _cycles[ob.name] = found
+    return found[1], found[2], found[3]
+
+
+def _pace(who: carrying.Character, values: np.ndarray) -> float:
+    """How much faster a body of this size goes than the parameters say."""
+    return float(np.sqrt(who.body.leg_length / float(parameters.leg_of(values))))
+
+
+def lines(ob: Any, frame: float, fps: float) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of lines (2 N, 3) in world space and their colors (2 N, 4), at a frame of the scene."""
+    heads, parents, seconds = cycle_of(ob)
+    now = heads[round(frame / fps / seconds * len(heads)) % len(heads)]
+    below = np.flatnonzero(parents >= 0)
+    ends = np.stack([now[parents[below]], now[below]], axis=1).reshape(-1, 3)
+    matrix = np.array(ob.matrix_world)
+    side = np.where(heads[0, below, 0] > 0.02, 0, np.where(heads[0, below, 0] < -0.02, 1, 2))
+    colors = np.repeat(np.array(COLORS)[side], 2, axis=0)
+    return ends @ matrix[:3, :3].T + matrix[:3, 3], colors
+
+
+def _draw() -> None:
+    context: Any = bpy.context
+    ob = context.active_object
+    if ob is None or ob.type != "ARMATURE" or not ob.neural_ik_gait.preview:
+        return
+    try:
+        ends, colors = lines(ob, context.scene.frame_current, context.scene.render.fps / context.scene.render.fps_base)
+    except (ValueError, OSError):
+        return
+    import gpu
+    from gpu_extras.batch import batch_for_shader
+
+    shader = gpu.shader.from_builtin("FLAT_COLOR")
+    gpu.state.depth_test_set("NONE")
+    gpu.state.line_width_set(LINE)
+    try:
+        content: Any = {"pos": [tuple(p) for p in ends.tolist()], "color": [tuple(c) for c in colors.tolist()]}
+        batch_for_shader(shader, "LINES", content).draw(shader)
+    finally:
+        gpu.state.line_width_set(1.0)
+
+
+def register() -> None:
+    """Start drawing; does nothing in background mode."""
+    if not bpy.app.background:
+        _handles.append(bpy.types.SpaceView3D.draw_handler_add(_draw, (), "WINDOW", "POST_VIEW"))
+
+
+def unregister() -> None:
+    """Stop drawing."""
+    for handle in _handles:
+        bpy.types.SpaceView3D.draw_handler_remove(handle, "WINDOW")
+    _handles.clear()
+    _cycles.clear()
+    _gaits.clear()
