@@ -13,6 +13,7 @@ from ...gait import matching, parameters
 from ..host import rig
 from ..host.buttons import Button, no_character
 from . import preview, properties, walking
+from .sliders import values_of
 
 PRESETS: dict[str, tuple[str, dict[str, float]]] = {
     "HEALTHY": ("Walk", {"speed": 1.3}),
@@ -80,7 +81,7 @@ class NEURAL_IK_OT_gait_bake(_Walker, bpy.types.Operator):
     def act(self, context: bpy.types.Context, ob: Any) -> str:
         """Make it, and let the character play it."""
         own = ob.neural_ik_gait
-        action, frames = walking.bake_loop(context, ob, properties.values_of(own), own.cycles, own.in_place)
+        action, frames = walking.bake_loop(context, ob, values_of(own), own.cycles, own.in_place)
         own.preview = False
         return f"{action.name}: {frames} frames, repeated for ever"
 
@@ -104,7 +105,7 @@ class NEURAL_IK_OT_gait_along(_Walker, bpy.types.Operator):
     def act(self, context: bpy.types.Context, ob: Any) -> str:
         """Make it, and let the character play it."""
         own = ob.neural_ik_gait
-        action, frames = walking.walk_along(context, ob, properties.values_of(own), own.way, own.ground)
+        action, frames = walking.walk_along(context, ob, values_of(own), own.way, own.ground)
         own.preview = False
         return f"{action.name}: {frames} frames"
 

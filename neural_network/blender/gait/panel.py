@@ -9,7 +9,7 @@ import bpy
 
 from ..host import rig
 from ..host.panels import Panel
-from .properties import SLIDERS
+from .sliders import SLIDERS
 
 
 class NEURAL_IK_PT_gait(Panel, bpy.types.Panel):

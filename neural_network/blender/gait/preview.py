@@ -12,6 +12,7 @@ from ...gait import carrying, network, parameters, walks
 from ...gait.network import Gait
 from ...ik import foot_pins
 from ..host import jobs, rig
+from .sliders import values_of
 
 LINE = 3.0  # [pixels]
 COLORS = ((0.30, 0.65, 1.0, 0.9), (1.0, 0.45, 0.25, 0.9), (0.85, 0.85, 0.85, 0.9))
@@ -36,8 +37,6 @@ def refresh(context: Any) -> None:
 
 def cycle_of(ob: Any) -> tuple[np.ndarray, np.ndarray, float]:
     """Heads (F, J, 3) [object space] of one cycle in place, parents (J) and its seconds."""
-    from .properties import values_of
-
     own = ob.neural_ik_gait
     found = _cycles.get(ob.name)
     key = tuple(values_of(own).tolist())

@@ -10,8 +10,9 @@ import numpy as np
 from bpy.props import BoolProperty, FloatProperty, PointerProperty
 
 from ...gait import parameters
-from ...gait.parameters import INDEX, SPEED, TABLE
+from ...gait.parameters import INDEX, SPEED
 from . import preview
+from .sliders import SLIDERS
 
 _UNITS = {"m": "LENGTH", "m/s": "VELOCITY", "deg": "NONE"}
 _busy = [False]
@@ -84,17 +85,8 @@ class NEURAL_IK_GaitSettings(bpy.types.PropertyGroup):
     )
 
 
-SLIDERS = tuple(entry for entry in TABLE if entry.group != "proportions")
 for _entry in SLIDERS:
     NEURAL_IK_GaitSettings.__annotations__[_entry.name] = _slider(_entry, _changed)
-
-
-def values_of(own: Any) -> np.ndarray:
-    """The parameters (P) that the sliders say."""
-    out = parameters.DEFAULT.copy()
-    for entry in SLIDERS:
-        out[INDEX[entry.name]] = getattr(own, entry.name)
-    return out
 
 
 def set_values(own: Any, values: np.ndarray) -> None:
