@@ -44,6 +44,8 @@ MATRIX = _quadratic()
 """(16, 9) rotation matrix of a unit quaternion as sums of products of two of its components."""
 AXIS = _linear()
 """(9, 4) trace and axial vector of a matrix: 4 w times its quaternion, once 1 is added to the trace."""
+FEW = 6
+"""Rotations up to which plain arithmetic is faster than arrays."""
 _PRODUCT = rotations.quaternion_multiply(np.eye(4)[:, None], np.eye(4)).reshape(16, 4)
 _CROSS = np.cross(np.eye(3)[:, None], np.eye(3)).reshape(9, 3)
 
@@ -74,17 +76,43 @@ def quaternion_from_matrix(matrix: np.ndarray) -> np.ndarray:
     out: np.ndarray = np.dot(matrix.reshape(-1, 9), AXIS)
     out[:, 0] += 1
     if out[:, 0].min() < 0.1:  # near half a turn this would lose digits
-        return rotations.quaternion_from_matrix(matrix)
+        near = np.flatnonzero(out[:, 0] < 0.1)
+        if len(near) > FEW:
+            out[near] = rotations.quaternion_from_matrix(matrix[near])
+        else:
+            for i in near.tolist():
+                out[i] = _near_half_turn(*matrix[i].ravel().tolist())
     out /= np.sqrt(np.einsum("nc,nc->n", out, out))[:, None]
     return out
 
 
+def _near_half_turn(
+    a: float, b: float, c: float, d: float, e: float, f: float, g: float, h: float, i: float
+) -> tuple[float, float, float, float]:
+    """The matrix ((a, b, c), (d, e, f), (g, h, i)), near half a turn, to a quaternion of any length, w >= 0, in plain arithmetic.
+
+    The largest component of the axis divides (Shepperd, "Quaternion from rotation matrix", 1978).
+    """
+    if a >= e and a >= i:
+        w, x, y, z = h - f, 1 + a - e - i, b + d, c + g
+    elif e >= i:
+        w, x, y, z = c - g, b + d, 1 + e - a - i, f + h
+    else:
+        w, x, y, z = d - b, c + g, f + h, 1 + i - a - e
+    return (w, x, y, z) if w >= 0 else (-w, -x, -y, -z)
+
+
 def axis_angle_from_matrix(matrix: np.ndarray) -> np.ndarray:
     """Matrices (N, 3, 3) to the shortest axis-angle (N, 3) [rad]."""
-    quaternion = quaternion_from_matrix(matrix)
+    return axis_angle_from_quaternion(quaternion_from_matrix(matrix))
+
+
+def axis_angle_from_quaternion(quaternion: np.ndarray) -> np.ndarray:
+    """Unit quaternions (N, 4) of either sign to the shortest axis-angle (N, 3) [rad]."""
     vector = quaternion[:, 1:]
     lean = np.sqrt(np.einsum("nc,nc->n", vector, vector) + 1e-30)
-    out: np.ndarray = vector * (2 * np.arctan2(lean, quaternion[:, 0]) / lean)[:, None]
+    w = quaternion[:, 0]
+    out: np.ndarray = vector * (2 * np.arctan2(np.copysign(lean, w), np.abs(w)) / lean)[:, None]
     return out
 
 

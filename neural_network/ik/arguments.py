@@ -31,7 +31,15 @@ CONTRACT = {
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "reference": CONTRACT,
-    "older": {**CONTRACT, "mix": 0.0, "fk_every": 16, "contact_every": 8, "fk_off_below": 0.02, "older_ground": True},
+    "older": {
+        **CONTRACT,
+        "mix": 0.0,
+        "without_rotations": 0.0,
+        "fk_every": 16,
+        "contact_every": 8,
+        "fk_off_below": 0.02,
+        "older_ground": True,
+    },
     "quality": {"hidden": (512, 512, 512), "lr": 0.0015},
     "positions": {"layout": "positions", "mix": 0.3, "joint_noise": 0.2},
 }
@@ -93,6 +101,12 @@ def _add_network(how: argparse._ArgumentGroup, d: Training) -> None:
         default=d.joint_noise,
         metavar="RAD",
         help="largest noise on every joint in pose-mix",
+    )
+    how.add_argument(
+        "--without-rotations",
+        type=share,
+        default=d.without_rotations,
+        help="share of batches that are given no rotations of the targets, so that the network can do without; 0: none",
     )
     how.add_argument("--proportions", type=share, default=d.proportions, help="spread of random body proportions")
     how.add_argument(

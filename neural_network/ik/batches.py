@@ -59,11 +59,37 @@ def asked(layout: Layout, skeleton: Skeleton, samples: Samples, rows: np.ndarray
     return with_hint(targets, truth, head, heading, upright)
 
 
-def predict(net: Network, targets: Targets) -> tuple[np.ndarray, np.ndarray | None]:
-    """The network's pose for ``targets``: core rotations (3, J, N), and the root's shift (3, N) [leg lengths] if it is free."""
-    return decode(
-        net.layout, net.skeleton, network.forward(net, features(net.layout, net.skeleton, targets)), targets.root
-    )
+def predict(net: Network, targets: Targets, rotations_given: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
+    """The network's pose for ``targets``: core rotations (3, J, N), and the root's shift (3, N) [leg lengths] if it is free.
+
+    Without ``rotations_given`` the inputs that hold the targets' rotations are at their mean, as in training.
+    """
+    inputs = features(net.layout, net.skeleton, targets)
+    if not rotations_given:
+        unknown = net.layout.rotation_columns(net.skeleton)
+        inputs[:, unknown] = net.mean[unknown]
+    return decode(net.layout, net.skeleton, network.forward(net, inputs), targets.root)
+
+
+def without_rotations(skeleton: Skeleton, targets: Targets) -> Targets:
+    """``targets`` (N) whose rotations are not known: feet count as flat where their heights are taken."""
+    effectors = list(skeleton.effectors)
+    feet = [effectors.index(f) for f in skeleton.feet]
+    arm, rest = toe_arms(skeleton)
+    ankle = targets.positions[2, feet]
+    turned = np.einsum("cfn,fc->fn", targets.turned[2][:, feet], arm)
+    posed, flat = (np.minimum(ankle - rest[:, :1], ankle + toe - rest[:, 1:]) for toe in (turned, arm[:, 2:]))
+    given = None if targets.given is None else np.stack([targets.given[0], np.zeros_like(targets.given[1])])
+    level = np.broadcast_to(np.eye(3, dtype=targets.turned.dtype)[:, :, None, None], targets.turned.shape)
+    heights = (targets.heights - posed + flat).astype(targets.heights.dtype)
+    return replace(targets, heights=heights, turned=level, given=given)
+
+
+def toe_arms(skeleton: Skeleton) -> tuple[np.ndarray, np.ndarray]:
+    """For each foot the vector (feet, 3) from its head to its toe's in the T-pose, and both rest heights (feet, 2) [leg lengths]."""
+    feet, toes = np.array(skeleton.feet, int), np.array(skeleton.toes, int)
+    arm = np.where((feet == toes)[:, None], 0, skeleton.offsets[toes]) / skeleton.leg_length
+    return arm.reshape(-1, 3), skeleton.foot_rest / skeleton.leg_length
 
 
 def true_batch(skeleton: Skeleton, samples: Samples, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, Targets]:

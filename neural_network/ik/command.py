@@ -27,6 +27,7 @@ from .solver import REACHED, STEPS, Solution, Solver
 
 DATA, WEIGHTS = SHIPPED / "training_data.npz", SHIPPED / "weights" / "best.npy"
 MOST_STEPS = 1000
+MOST_HYPOTHESES = 64
 PROGRESS_ROWS = 1000  # a line of progress after so many rows of drags
 
 
@@ -176,6 +177,13 @@ def _add_solve(commands: argparse._SubParsersAction[argparse.ArgumentParser], sa
         metavar="N",
         help=f"refinement steps after the network; 0 uses the network alone ({STEPS})",
     )
+    parser.add_argument(
+        "--hypotheses",
+        type=number(int, 1, MOST_HYPOTHESES),
+        metavar="N",
+        help="so many near training frames propose poses too, where the weights hold some: nearer to how the character "
+        "moves, in about twice the time (1)",
+    )
     parser.add_argument("--limits", action="store_true", help="keep every joint inside its limits")
     parser.add_argument(
         "--free-root", action="store_true", help="let the Hips move; the given root is only a starting point"
@@ -197,7 +205,7 @@ def run_solve(args: argparse.Namespace, say: Say) -> int:
     goals, ignored = targets_file.load(args.targets, solver.skeleton)
     if ignored:
         say(f"note: {args.targets.name}: not used: {', '.join(ignored)}", error=True)
-    solution = solver.solve_batch(goals, steps, args.limits, True if args.free_root else None)
+    solution = solver.solve_batch(goals, steps, args.limits, True if args.free_root else None, args.hypotheses or 1)
     targets_file.save(args.output, solution, solver.skeleton)
     for line, error in _solve_summary(goals, solution, solver.skeleton.leg_length):
         say(line if error else f"{args.output}: {line}", error=error)
@@ -206,7 +214,7 @@ def run_solve(args: argparse.Namespace, say: Say) -> int:
 
 def _run_session(args: argparse.Namespace, weights: Path, say: Say) -> int:
     """Answer drags and write the poses; returns 0. Raises ValueError or OSError for bad input."""
-    given = [name for name in ("steps", "limits", "free_root") if getattr(args, name)]
+    given = [name for name in ("steps", "hypotheses", "limits", "free_root") if getattr(args, name)]
     if given:
         names = ", ".join("--" + name.replace("_", "-") for name in given)
         raise ValueError(f"{names}: not with --session, where steps are taken as needed, with limits and free hips")

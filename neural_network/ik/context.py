@@ -71,6 +71,10 @@ class Layout:
         out["flags"] = np.concatenate([ground[:, 4:].ravel(), out["mask"]])
         return out
 
+    def rotation_columns(self, skeleton: Skeleton) -> np.ndarray:
+        """Input columns that hold the targets' rotations; none in a layout without them."""
+        return self.columns(skeleton)["targets"].reshape(len(skeleton.effectors), -1)[:, 3:].ravel()
+
 
 LAYOUTS = {
     layout.name: layout

@@ -12,7 +12,7 @@ import numpy as np
 from ..core import forward_kinematics as fk
 from ..core import rotations
 from ..core.skeleton import Skeleton
-from . import baselines, batches, refinement
+from . import baselines, batches, likely_steps, refinement
 from .context import LAYOUTS, Layout, Samples, Targets, decode, features
 from .losses import Truth
 from .network import Network, forward
@@ -22,6 +22,9 @@ COMPARED_MOST = 2000  # test frames that the slow rivals with steps are measured
 RIDGE_HELD = 500  # validation frames that choose the strength of the ridge regression, about
 PLAIN = ("rest", "mean_pose", "nearest", "ridge")
 """Answers without steps, on every test frame; the Hips are given, the nearest frame is chosen by positions."""
+HYPOTHESES = 8  # near frames beside the network, where the card shows several hypotheses
+POSITIONS = "_positions"
+"""Ends the names of errors where the targets' rotations are not told."""
 STEPPED = ("classical_rest", "classical_mean", "nearest_steps")
 """Answers that take steps to the very targets that the network has, on the compared frames."""
 SEED = 20  # of the suite's own noise: the same figures twice
@@ -98,17 +101,26 @@ def predicted(net: Network, targets: Targets, truth: Truth) -> Errors:
     return errors_of(net.skeleton, rot, targets, truth, shift)
 
 
-def refined_errors(net: Network, targets: Targets, truth: Truth) -> Errors:
-    """Errors after exactly 3 refinement steps, with orientations where the network takes them, limits off."""
-    rot, shift = batches.predict(net, targets)
+def refined_errors(
+    net: Network, targets: Targets, truth: Truth, rotations_given: bool = True, hypotheses: int = 1
+) -> Errors:
+    """Errors after 3 steps as the solver takes them, limits off; with the targets' rotations where the network takes them.
+
+    Without ``rotations_given`` these are not told, neither to the network nor to the steps.
+    """
+    told = rotations_given and net.layout.orientations
+    asked = targets if told else batches.without_rotations(net.skeleton, targets)
+    rot, shift = batches.predict(net, asked, told)
     given = targets.given
-    asked = refinement.EffectorTargets(
+    aims = refinement.EffectorTargets(
         targets.positions,
-        targets.turned if net.layout.orientations else None,
+        targets.turned if told else None,
         None if given is None else given[0],
         None if given is None else given[1],
     )
-    done = refinement.refine(net.skeleton, rot, asked, REFINE_STEPS, shift=shift, free_root=shift is not None)
+    free = shift is not None
+    likely = None if net.prior is None or free else likely_steps.proposal(net.prior, rot, aims, hypotheses)
+    done = likely_steps.refine(net.skeleton, rot, aims, REFINE_STEPS, likely, shift=shift, free_root=free)
     return errors_of(net.skeleton, done.rot, targets, truth, done.shift)
 
 

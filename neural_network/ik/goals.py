@@ -76,14 +76,14 @@ def stack(goals: Goals | Sequence[Goals]) -> Goals:
     return Goals(**found)
 
 
-def rows(goals: Goals, start: int, stop: int) -> Goals:
-    """The poses ``start`` to ``stop`` (exclusive) of Goals for many; numbers without a leading axis hold for all of them."""
+def rows(goals: Goals, which: slice | np.ndarray) -> Goals:
+    """Some poses of Goals for many; numbers without a leading axis hold for all of them."""
     count = len(goals.positions)
     cut: dict[str, Any] = {}
     for item in fields(Goals):
         value = getattr(goals, item.name)
         has_rows = isinstance(value, np.ndarray) and value.ndim > 0 and len(value) == count
-        cut[item.name] = value[start:stop] if has_rows else value
+        cut[item.name] = value[which] if has_rows else value
     return Goals(**cut)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ from ..core import skeleton as skeletons
 from ..core.skeleton import Skeleton
 from ..learning import layers, model_file
 from ..learning.layers import Stack, parameter_count
+from . import pose_density
 from .context import LAYOUTS, Layout
+from .pose_density import PoseDensity
+from .pose_prior import Prior
 
 KIND = "ik"
 STEADY = 1e-3  # an input that deviates less than this in training is not scaled up
@@ -42,6 +46,13 @@ class Network:
     """(C, I) standardised inputs that represent the training data, for the out-of-range meter; C may be 0."""
     meta: dict[str, Any] = field(default_factory=dict)
     """Configuration, data, split, figures. Plain JSON values."""
+    density: PoseDensity | None = None
+    """How likely the character's poses are; None for weights of older versions and networks that are not trained."""
+
+    @cached_property
+    def prior(self) -> Prior | None:
+        """The density prepared for solving on ``skeleton``."""
+        return None if self.density is None else Prior(self.skeleton, self.density)
 
 
 def sizes(skeleton: Skeleton, layout: Layout, hidden: Sequence[int]) -> tuple[int, ...]:
@@ -114,6 +125,8 @@ def save(path: str | os.PathLike[str], network: Network) -> None:
     }
     doubles = {"rest_arm": rig.rest_arm, "t_pose": rig.t_pose, "limits": limits}
     tensors = {n: a.astype("<f4") for n, a in floats.items()} | {n: a.astype("<f8") for n, a in doubles.items()}
+    if network.density is not None:
+        tensors |= pose_density.to_tensors(network.density)
     model_file.write(path, model_file.Model(KIND, about, tensors))
 
 
@@ -165,6 +178,7 @@ def _network_of(model: model_file.Model) -> Network:
         _parameters(tensors, widths, model.version),
         np.array(tensors["centres"], np.float32),
         about["meta"],
+        pose_density.from_tensors(tensors, rig),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,8 @@ from ..learning import card as cards
 from ..learning.card import Card, Data, Figure, Verdict
 from ..motion.pose_set import PoseSet
 from ..motion.splits import TEST, TRAIN, VALIDATION
-from . import batches, errors
-from .context import Samples, Targets, decode, features, prepare, targets_of
+from . import batches, errors, subsets
+from .context import LAYOUTS, Samples, Targets, decode, features, prepare, targets_of
 from .errors import PLAIN, REFINE_STEPS, SEED, STEPPED, Errors, predicted
 from .losses import Truth
 from .network import Network, forward
@@ -37,7 +37,7 @@ FOLLOW_ALL, FOLLOW_EACH = 0.8, 0.6  # gain of the effectors together, and of eac
 NATURAL_MOST = 1.0  # joint error after the exact steps, as a share of the best rival's
 EXACT = 0.01  # [mm] joint errors below this are the same: where the targets determine the pose, everyone reaches it
 RIVALS = ("nearest_steps", "classical_mean")  # of Natural
-VERSION = "2"  # of what the card measures: raised when a figure is measured in another way
+VERSION = "3"  # of what the card measures: raised when a figure is measured in another way
 
 
 def parts_for(net: Network, poses: PoseSet) -> np.ndarray:
@@ -222,6 +222,8 @@ class Measured:
     """The network and the answers with steps find the Hips themselves."""
     cpu_s: float
     """CPU seconds that measuring took."""
+    subsets: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of :mod:`.subsets`."""
 
 
 def measure(net: Network, poses: PoseSet, parts: np.ndarray, samples: Samples | None = None) -> Measured:
@@ -230,22 +232,48 @@ def measure(net: Network, poses: PoseSet, parts: np.ndarray, samples: Samples | 
     rig = net.skeleton
     samples = prepare(poses) if samples is None else samples
     train, held, test = (np.flatnonzero(parts == part) for part in (TRAIN, VALIDATION, TEST))
-    own, refined = [], []
+    both = net.layout.orientations and not net.layout.free_root
+    parted: dict[str, list[Errors]] = {}
     for rows in errors.chunks(test):
         targets, truth = batches.asked(net.layout, rig, samples, rows)
-        own.append(predicted(net, targets, truth))
-        refined.append(errors.refined_errors(net, targets, truth))
-    found: dict[str, Errors | None] = {"holdout": errors.join(own), "refined": errors.join(refined)}
+        parted.setdefault("holdout", []).append(predicted(net, targets, truth))
+        for told in (True, False) if both else (True,):
+            name = "refined" + ("" if told else errors.POSITIONS)
+            parted.setdefault(name, []).append(errors.refined_errors(net, targets, truth, told))
+    found: dict[str, Errors | None] = {name: errors.join(parts_) for name, parts_ in parted.items()}
     found["without_context"] = errors.without_context(net, samples, test)
     index = errors.compared(test)
+    found |= _hypotheses(net, samples, test[index])
     found |= errors.plain_errors(rig, samples, train, held, test)
     found |= errors.stepped_errors(net.layout, rig, samples, train, test[index])
+    if both:
+        plain = errors.stepped_errors(LAYOUTS["positions"], rig, samples, train, test[index])
+        found |= {name + errors.POSITIONS: value for name, value in plain.items()}
     if net.layout.mask and not net.layout.free_root:
         found |= errors.fewer_targets(net, samples, train, test)
-    tests = [*suite(net, samples, test, poses), natural(errors.join(refined).take(index), found)]
+    refined = found["refined"]
+    assert refined is not None
+    tests = [*suite(net, samples, test, poses), natural(refined.take(index), found)]
+    few = [] if net.layout.free_root else subsets.measure(net, poses, samples, train, test)
     counts = {"train": len(train), "validation": len(held), "test": len(test)}
     spent = time.process_time() - began
-    return Measured(counts, tests, found, poses.clip[test], index, net.layout.orientations, net.layout.free_root, spent)
+    return Measured(
+        counts, tests, found, poses.clip[test], index, net.layout.orientations, net.layout.free_root, spent, few
+    )
+
+
+def _hypotheses(net: Network, samples: Samples, rows: np.ndarray) -> dict[str, Errors | None]:
+    """Errors where near frames propose beside the network, with and without the targets' rotations, on the frames ``rows``."""
+    if net.prior is None or net.prior.frames is None:
+        return {}
+    found: dict[str, Errors | None] = {}
+    for told in (True, False) if net.layout.orientations else (True,):
+        parts = []
+        for some in errors.chunks(rows):
+            targets, truth = batches.asked(net.layout, net.skeleton, samples, some)
+            parts.append(errors.refined_errors(net, targets, truth, told, errors.HYPOTHESES))
+        found["hypotheses" + ("" if told else errors.POSITIONS)] = errors.join(parts)
+    return found
 
 
 def figures(
@@ -297,7 +325,9 @@ def figures(
         "samples": samples,
         "body_length_mm": poses.skeleton.body_length * 1000,
         "holdout": holdout.figures(),
-        "refined": {**refined.figures(), "share_below_1mm": float((refined.effector.max(axis=0) < 1e-3).mean())},
+        "refined": _reached(refined),
+        **_more(pooled),
+        **({"subsets": rows} if (rows := _pooled_subsets([m.subsets for m in measured])) else {}),
         "without_context": _figures(pooled["without_context"]),
         "given": {"orientations": measured[0].orientations, "hips": not measured[0].free_root},
         "baselines": {name: _figures(pooled[name]) for name in (*PLAIN, *STEPPED)},
@@ -308,6 +338,37 @@ def figures(
         },
         "groups": groups(poses, clip, pooled),
     }
+
+
+def _reached(errors: Errors) -> dict[str, Any]:
+    return {**errors.figures(), "share_below_1mm": float((errors.effector.max(axis=0) < 1e-3).mean())}
+
+
+def _more(pooled: dict[str, Errors | None]) -> dict[str, Any]:
+    """Figures of answers that some layouts alone give: positions only, several hypotheses."""
+    out: dict[str, Any] = {}
+    alone = pooled.get("refined" + errors.POSITIONS)
+    if alone is not None:
+        plain = {name: _figures(pooled[name + errors.POSITIONS]) for name in STEPPED}
+        out["refined_positions"] = {**_reached(alone), "baselines": plain}
+    for name in ("hypotheses", "hypotheses" + errors.POSITIONS):
+        several = pooled.get(name)
+        if several is not None:
+            out[name] = {**_reached(several), "count": errors.HYPOTHESES}
+    return out
+
+
+def _pooled_subsets(folds: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Rows of several folds as one: means weighted by their frames."""
+    out = []
+    for rows in zip(*(rows for rows in folds if rows), strict=True):
+        weight = np.array([row["frames"] for row in rows], float)
+        mpjpe = {
+            name: None if value is None else float(np.average([row["mpjpe_mm"][name] for row in rows], weights=weight))
+            for name, value in rows[0]["mpjpe_mm"].items()
+        }
+        out.append({**rows[0], "frames": int(weight.sum()), "mpjpe_mm": mpjpe})
+    return out
 
 
 def failed(card: dict[str, Any]) -> list[str]:
@@ -342,12 +403,25 @@ def _judged(measured: Sequence[Measured], pooled: dict[str, Errors | None], clip
     alone = figure(
         "effector error, network alone", "mm", holdout, clip, PLAIN, lambda e: e.effector.mean(axis=0) * 1000
     )
-    after = f"network + {REFINE_STEPS} exact steps"
+    after = f"network + {REFINE_STEPS} steps"
     joints = figure(f"joint error (MPJPE), {after}", "mm", refined, compared, STEPPED, lambda e: e.joints * 1000)
     turns = figure(f"joint rotation error, {after}", "degrees", refined, compared, STEPPED, lambda e: e.rotation)
     rivals = [joints.rivals[names[name]] for name in RIVALS if names[name] in joints.rivals]
     bar = max(min(rivals), EXACT) if len(rivals) == len(RIVALS) else None
-    return replace(alone, bar=HOLDOUT_MOST * 1000), replace(joints, bar=bar), turns
+    more = [] if (ahead := _ahead(pooled, refined, compared, rng)) is None else [ahead]
+    return replace(alone, bar=HOLDOUT_MOST * 1000), replace(joints, bar=bar), turns, *more
+
+
+def _ahead(
+    pooled: dict[str, Errors | None], refined: Errors, clip: np.ndarray, rng: np.random.Generator
+) -> Figure | None:
+    """By how much the joint error is below that of the nearest training frame with converged steps, with an interval over clips."""
+    nearest = pooled["nearest_steps"]
+    if nearest is None:
+        return None
+    gain = (nearest.joints - refined.joints) * 1000
+    name = "joint error (MPJPE) below that of the nearest training frame + exact steps"
+    return Figure(name, float(gain.mean()), "mm", "higher", len(gain), 0.0, cards.ci95(gain, clip, rng), {})
 
 
 def groups(poses: PoseSet, clip: np.ndarray, found: dict[str, Errors | None]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -399,10 +473,18 @@ def rows_of(card: dict[str, Any]) -> list[tuple[str, dict[str, Any] | None]]:
     given = card["given"]
     return [
         ("network alone", card["holdout"]),
-        (f"network + {REFINE_STEPS} exact steps", card["refined"]),
+        (f"network + {REFINE_STEPS} steps", card["refined"]),
+        *((label, card[name]) for name, label in _MORE if name in card),
         ("network, ground/phase/task zeroed", card["without_context"]),
         *((label, card["baselines"][name]) for name, label in labels(given["orientations"], not given["hips"])),
     ]
+
+
+_MORE = (
+    ("hypotheses", f"the same with {errors.HYPOTHESES} hypotheses"),
+    ("refined_positions", f"network + {REFINE_STEPS} steps, positions only"),
+    ("hypotheses" + errors.POSITIONS, f"the same with {errors.HYPOTHESES} hypotheses"),
+)
 
 
 def text(card: dict[str, Any]) -> list[str]:
@@ -430,6 +512,7 @@ def table(card: dict[str, Any]) -> list[str]:
     lines.append(
         f"The body is {body / 1000:.2f} m long: its height at rest or, where that is more, its length from end to end."
     )
+    lines += ["", *subsets.lines(card["subsets"])] if "subsets" in card else []
     if "targets" in card:
         lines += ["", "Fewer targets given, after 3 steps, beside the plain answers (Hips given to these):"]
         for name, found in card["targets"].items():

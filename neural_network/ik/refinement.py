@@ -31,6 +31,7 @@ BACK_OFF = 10.0  # the damping is multiplied by this after a step that made the 
 MOST_DAMPING = 1e6  # times the usual damping
 ROOT_SHIFT = 0.5  # [leg lengths / rad] how much a free root moves rather than turns
 HALF_TURN = 0.05  # floor of 1 + trace: near half a turn the residual keeps its direction and loses some length
+APPROACH_DAMPING = 0.001  # DAMPING_SHARE of the steps in the metric of the poses, see likely_steps
 TRUNK_FIRST = 0.05  # weight of a free root against a joint: it follows only as far as the joints do not reach
 
 
@@ -91,12 +92,12 @@ def refine(
     if limits:
         turns = rotations.matrix_components(clamp(skeleton, rot))
     orientations, heads = fk.forward_matrices(skeleton, turns, own)
-    aims = _weighted_targets(targets, heads[:, bones] + shift[:, None], orientations[:, :, bones])
+    aims = weighted_targets(targets, heads[:, bones] + shift[:, None], orientations[:, :, bones])
     groups = _groups(skeleton, free_root)
     damping = np.ones(rot.shape[-1], rot.dtype)
-    residual = _residual(aims, heads[:, bones] + shift[:, None], orientations[:, :, bones])
-    best = (turns, shift, orientations, heads, residual, _cost(residual))
-    allowed = np.maximum(_cost(residual[:, :3]), DISTANCE_SPARE)  # no better orientation may be bought with distance
+    residual = residual_of(aims, heads[:, bones] + shift[:, None], orientations[:, :, bones])
+    best = (turns, shift, orientations, heads, residual, cost_of(residual))
+    allowed = np.maximum(cost_of(residual[:, :3]), DISTANCE_SPARE)  # no better orientation may be bought with distance
     for _ in range(steps):
         turns, shift, orientations, heads, residual, cost = best
         scale = damping * (DAMPING_FLOOR + damping_share * cost)
@@ -114,9 +115,9 @@ def refine(
         if limits:
             new_turns = rotations.matrix_components(clamp(skeleton, rotations.axis_angle_components(new_turns)))
         new_orientations, new_heads = fk.forward_matrices(skeleton, new_turns, own)
-        new_residual = _residual(aims, new_heads[:, bones] + moved[:, None], new_orientations[:, :, bones])
-        new_cost = _cost(new_residual)
-        better = (new_cost < cost) & (_cost(new_residual[:, :3]) <= allowed)
+        new_residual = residual_of(aims, new_heads[:, bones] + moved[:, None], new_orientations[:, :, bones])
+        new_cost = cost_of(new_residual)
+        better = (new_cost < cost) & (cost_of(new_residual[:, :3]) <= allowed)
         damping = np.where(better, np.maximum(damping / BACK_OFF, 1), np.minimum(damping * BACK_OFF, MOST_DAMPING))
         new = (new_turns, moved, new_orientations, new_heads, new_residual, new_cost)
         best = new if np.all(better) else _choose(better, new, best)
@@ -166,17 +167,21 @@ def clamp(skeleton: Skeleton, rot: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _Aims:
+class Aims:
     """What a solve aims at, with partial weights worked in."""
 
-    positions: np.ndarray  # (3, E, N)
-    orientations: np.ndarray | None  # (3, 3, E, N)
-    active: np.ndarray  # (E, 2, N) 0/1: position, orientation
+    positions: np.ndarray
+    """(3, E, N)"""
+    orientations: np.ndarray | None
+    """(3, 3, E, N)"""
+    active: np.ndarray
+    """(E, 2, N) 0/1: position, orientation."""
     all_active: bool
-    normals: np.ndarray | None  # (3, E, N)
+    normals: np.ndarray | None
+    """(3, E, N)"""
 
 
-def _weighted_targets(targets: EffectorTargets, positions: np.ndarray, orientations: np.ndarray) -> _Aims:
+def weighted_targets(targets: EffectorTargets, positions: np.ndarray, orientations: np.ndarray) -> Aims:
     """``targets`` moved towards the starting ``positions`` (3, E, N) and ``orientations`` (3, 3, E, N) by their weights."""
     count = positions.shape[-1]
     active = np.ones((positions.shape[1], 2, count), positions.dtype)
@@ -195,10 +200,10 @@ def _weighted_targets(targets: EffectorTargets, positions: np.ndarray, orientati
     normals = targets.normals
     if normals is not None and not np.any(normals):
         normals = None
-    return _Aims(goal, goal_orientations, active, bool(np.all(active)), normals)
+    return Aims(goal, goal_orientations, active, bool(np.all(active)), normals)
 
 
-def _residual(aims: _Aims, positions: np.ndarray, orientations: np.ndarray) -> np.ndarray:
+def residual_of(aims: Aims, positions: np.ndarray, orientations: np.ndarray) -> np.ndarray:
     """(E, 6, N) or (E, 3, N): what is missing in position and orientation; zero where an effector is free."""
     missing = aims.positions - positions
     if aims.normals is not None:
@@ -219,7 +224,7 @@ def _residual(aims: _Aims, positions: np.ndarray, orientations: np.ndarray) -> n
     return out
 
 
-def _cost(residual: np.ndarray) -> np.ndarray:
+def cost_of(residual: np.ndarray) -> np.ndarray:
     """(N) sum of squares of each pose's residual."""
     return np.einsum("ecn,ecn->n", residual, residual)
 
@@ -272,7 +277,7 @@ def _groups(skeleton: Skeleton, free_root: bool) -> list[_Group]:
 
 
 def _multipliers(
-    aims: _Aims,
+    aims: Aims,
     groups: list[_Group],
     heads: np.ndarray,
     bones: np.ndarray,

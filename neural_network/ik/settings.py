@@ -37,6 +37,11 @@ class Training:
     augment: int = 0  # presentations of each pose per epoch; 0: two, or as many as make an epoch of epoch_least poses
     epoch_least: int = 7500  # minimum poses of an epoch, so that a small set is presented often enough to be learned
     mix: float = 0.5  # probability that a limb is taken from another training pose (pose-mix)
+    without_rotations: float = (
+        0.35  # share of batches that are given no rotations of the targets, for layouts that have them
+    )
+    mix_without: float = 0.15  # mix in these batches: a limb of another pose says nothing about where it bends
+    noise_without: float = 0.15  # [rad] joint_noise in them
     joint_noise: float = 0.5  # [rad] most joint noise of pose-mix; with 0.1, errors on new poses are twice as large
     max_frames: int = 0  # most frames to train on, evenly spaced; 0: all
     time_limit: float = 0.0  # [CPU s] for one training, which the cosine schedule then follows; 0: none

@@ -24,13 +24,15 @@ import numpy as np
 from ..core import quick_rotations as quick
 from ..core import rotations
 from ..core.contacts import GROUND
-from ..core.skeleton import Skeleton
+from . import likely_steps
+from .batches import toe_arms
 from .context import SHORTEST_HEADING, limb_lengths
 from .goals import Goals
 from .network import Network, stack
+from .pose_prior import key_of_one, known_keys
 from .refinement import clamp
 from .single_kinematics import IDENTITY, forward_one, heads_one, local_products, make_plan, relative_one
-from .single_refinement import project_on_normals, refine_one
+from .single_refinement import LikelyOne, project_on_normals, refine_one
 
 TOLERANCE = 1e-10
 """Squared error [leg lengths, rad] below which a solve takes no further step: a hundredth of a millimetre, which nobody sees."""
@@ -110,6 +112,10 @@ class SinglePoseSolver:
         self.rest_products = np.stack([quick.right_product(q) for q in rotations.quaternion_from_matrix(right)])
         self.rest_is_plain = bool(np.allclose(self.rest_products, np.eye(4), atol=1e-9))
         self.local_products = local_products(rig)
+        self.prior = net.prior
+        self.needs_all = not net.layout.mask
+        """Whether the network can do nothing with some of the targets alone."""
+        self.unknown = net.layout.rotation_columns(rig)
 
     # ------------------------------------------------------------------ the three calls
 
@@ -122,18 +128,34 @@ class SinglePoseSolver:
         previous: PreviousPose | None,
         anchor: AnchorPose | None = None,
         tolerance: float | None = None,
+        hypotheses: int = 1,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, PreviousPose]:
         """Solve checked goals: rot_local (J, 4), the Hips' head (3) [m], errors (E) [m], and the pose for the next call.
 
-        With an ``anchor`` the network's pose is corrected by it before it is refined. ``tolerance`` is the squared error that
-        needs no further step; None takes :data:`TOLERANCE`, or :data:`TOLERANCE_ANCHORED` with an anchor.
+        With several ``hypotheses`` as many near frames propose too (see :mod:`.likely_steps`). With an ``anchor`` the network's
+        pose is corrected by it before it is refined. ``tolerance`` is the squared error that needs no further step; None takes
+        :data:`TOLERANCE`, or :data:`TOLERANCE_ANCHORED` with an anchor.
         """
         frame = self._root_frame(goals, previous)
         positions = np.dot(frame.axes, (goals.positions - goals.root_pos).T)
         positions /= self.leg_length
         target_rotations = self._target_rotations(goals, frame)
         weights, orientation_weights, active = _weights_and_mask(goals)
-        turns, shift = self._network_pose(goals, positions, target_rotations, frame.hips, active, previous)
+        likely = None
+        alone = self.prior is None or anchor is not None or free or not steps
+        few = self.needs_all and previous is None and active is not None and not active[0].all()
+        if few and not alone:
+            assert active is not None
+            turns, likely = self._without_network(positions, target_rotations, active, frame.hips)
+            shift = np.zeros(3)
+        else:
+            quaternions, turns, shift = self._network_pose(
+                goals, positions, target_rotations, frame.hips, active, previous
+            )
+            if not alone:
+                likely = self._likely(quaternions, turns[0], positions, target_rotations, active, hypotheses)
+        if likely is not None:
+            steps += likely.more
         if anchor is not None:
             turns = np.matmul(turns, anchor.corrections)
             shift = shift + anchor.shift
@@ -154,7 +176,7 @@ class SinglePoseSolver:
         if tolerance is None:
             tolerance = TOLERANCE if anchor is None else TOLERANCE_ANCHORED
         inverse, heads, shift = refine_one(
-            plan, inverse, aims, aim_rotations, steps, active, shift, free, normals, clamp_pose, tolerance
+            plan, inverse, aims, aim_rotations, steps, active, shift, free, normals, clamp_pose, tolerance, likely
         )
         reached = heads.take(self.bones, axis=1)
         reached += shift[:, None]
@@ -178,6 +200,55 @@ class SinglePoseSolver:
         if out[:, 0].min() < 0:
             out[out[:, 0] < 0] *= -1
         return out, root_pos, error, PreviousPose(frame.heading, reached, inverse.take(self.bones, axis=0))
+
+    def _likely(
+        self,
+        quaternions: np.ndarray,
+        hips: np.ndarray,
+        positions: np.ndarray,
+        target_rotations: np.ndarray | None,
+        active: np.ndarray | None,
+        hypotheses: int,
+    ) -> LikelyOne:
+        """What the first steps from the network's pose ``quaternions`` (J, 4) need: the metric, and how far from the likely pose it is."""
+        prior = self.prior
+        assert prior is not None
+        given = int(active is None or bool(active.all()))
+        apart = np.matmul(prior.unmean, quaternions[1:, :, None])[:, :, 0]
+        answers = quick.axis_angle_from_quaternion(apart).reshape(-1)
+        if hypotheses > 1 and prior.frames is not None:
+            key, known = self._key(positions, target_rotations, active, hips)
+            off, metric = prior.together(answers[None], key, known, given, hypotheses)
+            return LikelyOne(off[0], metric[0], *likely_steps.TOGETHER, float(np.trace(metric[0])) / len(off[0]))
+        off, steps = prior.unlikely(answers, given), likely_steps.STEPS[given]
+        return LikelyOne(off, prior.metric[given], steps, 0, likely_steps.MOST, float(prior.scale[given]))
+
+    def _without_network(
+        self, positions: np.ndarray, target_rotations: np.ndarray | None, active: np.ndarray, hips: np.ndarray
+    ) -> tuple[np.ndarray, LikelyOne]:
+        """The likely pose (J, 3, 3) where too few targets are given for the network, and how the targets are met from it."""
+        prior = self.prior
+        assert prior is not None
+        key, known = self._key(positions, target_rotations, active, hips)
+        centre, metric = prior.around(key, known)
+        turns = np.empty((self.rig.count, 3, 3))
+        turns[1:] = np.matmul(prior.mean[1:], quick.matrix_from_axis_angle(centre.reshape(-1, 3)))
+        turns[0] = hips
+        scale = float(np.trace(metric[0])) / metric.shape[1]
+        return turns, LikelyOne(np.zeros(metric.shape[1]), metric[0], *likely_steps.FEW, scale)
+
+    def _key(
+        self,
+        positions: np.ndarray,
+        target_rotations: np.ndarray | None,
+        active: np.ndarray | None,
+        hips: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(1, K) the key that near frames are looked up by, and which of its numbers are known."""
+        given = np.ones((2, len(self.bones), 1)) if active is None else active[:, :, None].astype(np.float64)
+        rotations_known = None if active is not None and not active[1].any() else target_rotations
+        given[1] *= rotations_known is not None
+        return key_of_one(positions, rotations_known, hips), known_keys(given)
 
     def anchor(self, goals: Goals, rot_local: np.ndarray) -> AnchorPose:
         """The anchor of a pose ``rot_local`` (J, 4) that meets the checked ``goals``: its difference from the network's answer."""
@@ -258,18 +329,21 @@ class SinglePoseSolver:
         hips: np.ndarray,
         active: np.ndarray | None,
         previous: PreviousPose | None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The network's answer: rotations relative to the parent (J, 3, 3) and the root's shift (3)."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The network's answer: rotations relative to the parent as quaternions (J, 4), the root's not the given one, and as
+        matrices (J, 3, 3), and the root's shift (3).
+        """
         up, root = self.up, goals.root_pos.tolist()
         height = root[0] * up[0] + root[1] * up[1] + root[2] * up[2]
         ground = (height - float(goals.ground)) / self.leg_length
         outputs = self._outputs(goals, positions, target_rotations, hips, ground, active, previous)
-        turns = quick.matrix_from_axis_angle(outputs[: 3 * self.rig.count].reshape(-1, 3))
+        quaternions = quick.quaternion_from_axis_angle(outputs[: 3 * self.rig.count].reshape(-1, 3))
+        turns = quick.matrix_from_quaternion(quaternions)
         if self.net.layout.free_root:
             turns[0] = turns[0] @ hips
-            return turns, outputs[3 * self.rig.count :].astype(np.float64)
+            return quaternions, turns, outputs[3 * self.rig.count :].astype(np.float64)
         turns[0] = hips
-        return turns, np.zeros(3)
+        return quaternions, turns, np.zeros(3)
 
     def _outputs(
         self,
@@ -288,6 +362,12 @@ class SinglePoseSolver:
         asked = None if active is None else active[: self.width // 3]
         if asked is None or layout.mask or asked.all():
             return self.network(self._inputs(goals, positions, target_rotations, hips, ground, active))
+        if (
+            self.prior is not None and previous is None and asked[0].all() and not asked[1:].any()
+        ):  # it has learned to do without
+            inputs = self._inputs(goals, positions, None, hips, ground, None)
+            inputs[self.unknown] = self.net.mean[self.unknown]
+            return self.network(inputs)
         assert active is not None
         if previous is not None:
             known = np.where(active[0], positions, previous.positions)
@@ -396,13 +476,6 @@ class SinglePoseSolver:
         rot = rotations.axis_angle_from_matrix(relative_one(plan, inverse))
         kept = clamp(self.rig, np.ascontiguousarray(rot.T)[:, :, None])[:, :, 0]
         return forward_one(plan, quick.matrix_from_axis_angle(kept.T))[0]
-
-
-def toe_arms(skeleton: Skeleton) -> tuple[np.ndarray, np.ndarray]:
-    """For each foot the vector (feet, 3) from its head to its toe's in the T-pose, and both rest heights (feet, 2) [leg lengths]."""
-    feet, toes = np.array(skeleton.feet, int), np.array(skeleton.toes, int)
-    arm = np.where((feet == toes)[:, None], 0, skeleton.offsets[toes]) / skeleton.leg_length
-    return arm.reshape(-1, 3), skeleton.foot_rest / skeleton.leg_length
 
 
 def _weights_and_mask(goals: Goals) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:

@@ -10,12 +10,14 @@ Lengths are leg lengths, angles radians, in the root frame; E effectors, J bones
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from ..core import quick_rotations as quick
 from .refinement import (
+    APPROACH_DAMPING,
     BACK_OFF,
     DAMPING_FLOOR,
     DAMPING_SHARE,
@@ -49,14 +51,16 @@ def refine_one(
     normals: np.ndarray | None = None,
     clamp_pose: Callable[[np.ndarray], np.ndarray] | None = None,
     tolerance: float = 0.0,
+    likely: LikelyOne | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """At most ``steps`` damped least squares steps from the pose ``inverse`` (J, 3, 3) towards its targets.
 
     ``targets`` (3, E) [leg lengths] and ``target_rotations`` (E, 3, 3) are those of the effectors; ``active`` (2, E) bool says
     which positions and orientations count; along ``normals`` (3, E), where not zero, and only along them, distance counts.
     ``shift`` (3) is where the root's head begins. ``clamp_pose`` brings a pose into the joint limits after each step.
-    ``tolerance`` is the squared error [leg lengths, rad] that needs no further step. Returns the pose, its heads (3, J) without
-    the root's shift, and that shift (3). The result is never worse than the start.
+    ``tolerance`` is the squared error [leg lengths, rad] that needs no further step. With ``likely`` the first steps are those of
+    :mod:`.likely_steps`. Returns the pose, its heads (3, J) without the root's shift, and that shift (3). The result is never
+    worse than the start.
     """
     effectors = len(plan.effectors)
     parts = 3 if target_rotations is None else 6
@@ -79,7 +83,8 @@ def refine_one(
     damping = 1.0
     if free_root and steps:
         root_rows, root_term = _root_jacobian(mask, rows, effectors, parts, normals)
-    for _ in range(steps):
+    approach = 0 if likely is None else min(likely.steps, steps)
+    for number in range(steps):
         if cost < tolerance:
             break
         np.multiply(ends[:, :, None] - heads[:, None], plan.signs, out=arms)
@@ -87,25 +92,39 @@ def refine_one(
         if normals is not None:
             project_on_normals(plan.jacobian[: 3 * effectors].reshape(3, effectors, -1), normals)
         used = jacobian if rows is None else jacobian.take(rows, axis=0)
-        system = np.dot(used, used.T)
-        if free_root:
-            system += root_term
-        diagonal = system.reshape(-1)[:: len(system) + 1]
-        diagonal += damping * (DAMPING_FLOOR + DAMPING_SHARE * cost)
-        multipliers = np.linalg.solve(system, residual)
-        np.dot(multipliers, used, out=delta.reshape(-1))
-        if free_root:
-            delta[:, 0] *= TRUNK_FIRST**0.5
-            moved = shift + np.dot(multipliers, root_rows) * (TRUNK_FIRST * ROOT_SHIFT**2)
-        if np.vdot(delta, delta) > STEP_MOST**2:
-            delta *= min(1.0, STEP_MOST / float(np.einsum("cj,cj->j", delta, delta).max()) ** 0.5)
+        if number < approach:
+            assert likely is not None
+            step = likely.step(used, inverse, residual, cost)
+            delta[:, 0] = 0
+            delta[:, 1:] = np.matmul(step[:, None], inverse[1:])[:, 0].T
+        else:
+            system = np.dot(used, used.T)
+            if free_root:
+                system += root_term
+            diagonal = system.reshape(-1)[:: len(system) + 1]
+            diagonal += damping * (DAMPING_FLOOR + DAMPING_SHARE * cost)
+            multipliers = np.linalg.solve(system, residual)
+            np.dot(multipliers, used, out=delta.reshape(-1))
+            if free_root:
+                delta[:, 0] *= TRUNK_FIRST**0.5
+                moved = shift + np.dot(multipliers, root_rows) * (TRUNK_FIRST * ROOT_SHIFT**2)
+            if np.vdot(delta, delta) > STEP_MOST**2:
+                delta *= min(1.0, STEP_MOST / float(np.einsum("cj,cj->j", delta, delta).max()) ** 0.5)
         new_inverse = _apply_step(plan, inverse)
         if clamp_pose is not None:
             new_inverse = clamp_pose(new_inverse)
         new_heads = heads_one(plan, new_inverse)
         new_residual, new_ends = residual_of(new_inverse, new_heads, moved)
         new_cost = float(np.vdot(new_residual, new_residual))
-        if new_cost < cost and squared_norm(new_residual[:near]) <= allowed:
+        if number < approach:
+            better = new_cost < cost
+            if better:
+                likely.off += step.reshape(-1)  # type: ignore[union-attr]
+            if number == approach - 1:
+                allowed = max(squared_norm((new_residual if better else residual)[:near]), DISTANCE_SPARE)
+        else:
+            better = new_cost < cost and squared_norm(new_residual[:near]) <= allowed
+        if better:
             inverse, heads, shift, residual, ends, cost = (
                 new_inverse,
                 new_heads,
@@ -115,9 +134,44 @@ def refine_one(
                 new_cost,
             )
             damping = max(damping / BACK_OFF, 1.0)
-        else:
+        elif number >= approach:
             damping = min(damping * BACK_OFF, MOST_DAMPING)
     return inverse, heads, shift
+
+
+@dataclass
+class LikelyOne:
+    """What one pose's steps towards the likely one need, as :mod:`.likely_steps` takes them for many; ``off`` changes with them."""
+
+    off: np.ndarray
+    """(D) how far the pose is from the likely one."""
+    metric: np.ndarray
+    """(D, D) covariance of the pose."""
+    steps: int
+    more: int
+    """How many of the steps are taken beyond those asked for."""
+    most: float
+    """[rad] most that a joint turns in one step."""
+    scale: float
+    """[rad^2] mean variance, by which the damping is multiplied."""
+
+    def step(self, slopes: np.ndarray, inverse: np.ndarray, residual: np.ndarray, cost: float) -> np.ndarray:
+        """(J - 1, 3) the next turns of the bones about their own core axes [rad].
+
+        ``slopes`` (R, 3 J) are those with respect to turns in the root frame.
+        """
+        count = len(residual)
+        local = np.matmul(slopes.reshape(count, 3, -1).transpose(2, 0, 1)[1:], inverse[1:].transpose(0, 2, 1))
+        own = local.transpose(1, 0, 2).reshape(count, -1)
+        spread = np.dot(own, self.metric)
+        system = np.dot(spread, own.T)
+        diagonal = system.reshape(-1)[:: count + 1]
+        diagonal += self.scale * (DAMPING_FLOOR + APPROACH_DAMPING * cost)
+        out = np.dot(np.linalg.solve(system, residual + np.dot(own, self.off)), spread) - self.off
+        turns = out.reshape(-1, 3)
+        if np.vdot(turns, turns) > self.most**2:
+            turns *= min(1.0, self.most / float(np.einsum("jc,jc->j", turns, turns).max()) ** 0.5)
+        return np.asarray(turns)
 
 
 def squared_norm(vectors: np.ndarray) -> float:

@@ -14,9 +14,9 @@ from ..learning import layers, loop
 from ..learning.loop import LoopSettings, Position, State
 from ..learning.optimizer import AdamSettings
 from ..motion.splits import TRAIN, VALIDATION
-from . import losses, network
+from . import losses, network, pose_statistics
 from .augmentation import draw, limb_groups
-from .batches import error_of, mean_pose
+from .batches import error_of, mean_pose, without_rotations
 from .context import LAYOUTS, Samples, features
 from .network import Network
 from .settings import Losses, Training
@@ -59,6 +59,7 @@ class PoseTask:
                 f"weights to start from: expected layout {self.layout.name} with layers {self.widths}, got "
                 f"{self.net.layout.name} with {given}; train with the same --layout and --hidden"
             )
+        self.takes = take_count(samples, self.rows)
         self.groups = limb_groups(skeleton)
 
     def initial(self) -> np.ndarray:
@@ -78,8 +79,20 @@ class PoseTask:
     ) -> float | None:
         """Augment the frames ``rows`` and write the gradient of all losses; returns the mean effector distance [m]."""
         stack, gradients = (layers.stack(flat, self.widths) for flat in (parameters, into))
-        targets, truth = draw(self.skeleton, self.layout, self.samples, self.rows, rows, self.config, self.groups, rng)
-        x = (features(self.layout, self.skeleton, targets) - self.net.mean) / self.net.deviation
+        config, unknown = self.config, self.layout.rotation_columns(self.skeleton)
+        may_lack = config.without_rotations > 0 and len(unknown) > 0 and not self.layout.mask
+        blind = may_lack and rng.random() < config.without_rotations
+        if blind:
+            config = replace(
+                config,
+                mix=min(config.mix, config.mix_without),
+                joint_noise=min(config.joint_noise, config.noise_without),
+            )
+        targets, truth = draw(self.skeleton, self.layout, self.samples, self.rows, rows, config, self.groups, rng)
+        asked = without_rotations(self.skeleton, targets) if blind else targets
+        x = (features(self.layout, self.skeleton, asked) - self.net.mean) / self.net.deviation
+        if blind:
+            x[:, unknown] = 0
         activations = layers.forward(stack, x)
         weights = self._scheduled(position)
         values, out = losses.total(self.layout, self.skeleton, activations[-1], targets, truth, weights)
@@ -95,8 +108,11 @@ class PoseTask:
         return {"config": asdict(self.config)}
 
     def network(self, state: State) -> Network:
-        """The best network of a training whose last state is ``state``: what was validated is what is returned."""
-        return replace(self.net, skeleton=self.skeleton, parameters=state.best.copy(), meta={})
+        """The best network of a training whose last state is ``state``, with the statistics of its poses: what was validated."""
+        net = replace(self.net, skeleton=self.skeleton, parameters=state.best.copy(), meta={}, density=None)
+        if self.layout.free_root:  # the Hips are not known to it, and its poses are told from the Hips on
+            return net
+        return replace(net, density=pose_statistics.fit(net, self.samples, self.rows, self.held, self.takes))
 
     def _scheduled(self, position: Position) -> Losses:
         """The losses of one batch; all of them but in the older schedule."""
@@ -136,6 +152,12 @@ def fit(
     """Train to the end and return the best network; arguments as for :class:`PoseTask`."""
     task = PoseTask(skeleton, samples, parts, config, start, own)
     return task.network(loop.run(task, loop_settings(config)).state)
+
+
+def take_count(samples: Samples, rows: np.ndarray) -> int:
+    """How many takes the frames ``rows`` are from: the phase starts again with each."""
+    take = np.cumsum(np.diff(samples.phase, prepend=0) < 0)
+    return len(np.unique(take[rows]))
 
 
 def presentations(config: Training, frames: int) -> int:

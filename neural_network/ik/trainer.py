@@ -180,6 +180,7 @@ def cross_validate(job: Job) -> tuple[dict[str, Any], Trained]:
         say(f"Fold {i + 1}: {holdout.effector.mean() * 1000:.1f} mm mean effector error on its test clips")
     card = quality.figures(measured, job.poses, "clip", **_origin(job, *trains))
     card["folds"] = [m.errors["holdout"].figures() for m in measured if m.errors["holdout"] is not None]
+    say(f"Joint error (MPJPE) after steps, of the folds: {_beside_nearest(measured)}")
     means = ", ".join(f"{fold['effector_mm']['mean']:.1f}" for fold in card["folds"])
     say(f"Mean effector error of the folds: {means} mm. The scores below are those of the worst fold.")
     say("\nFit on all clips, for the weights")
@@ -188,6 +189,17 @@ def cross_validate(job: Job) -> tuple[dict[str, Any], Trained]:
     total = {k: float(np.sum([t[k] for t in trains])) for k in ("seconds", "cpu_seconds", "epochs")}
     total |= {k: float(np.mean([t[k] for t in trains])) for k in ("samples_per_second", "best_epoch")}
     return {**card, "train": total}, complete(job, trained, parts, "all")
+
+
+def _beside_nearest(measured: list[quality.Measured]) -> str:
+    """Each fold's joint error beside that of the nearest training frame with exact steps, on the same frames [mm]."""
+    pairs = []
+    for m in measured:
+        refined, nearest = m.errors["refined"], m.errors["nearest_steps"]
+        if refined is not None and nearest is not None:
+            own = refined.joints[m.compared].mean() * 1000
+            pairs.append(f"{own:.1f} (nearest frame {nearest.joints.mean() * 1000:.1f})")
+    return ", ".join(pairs) + " mm"
 
 
 def _all_but_validation(job: Job) -> np.ndarray:

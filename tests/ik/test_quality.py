@@ -456,7 +456,10 @@ def test_the_card_holds_the_document_that_all_wings_share() -> None:
     assert (common.wing, common.seed, common.data.files, common.data.frames) == ("ik", 7, ("a.npz",), poses.frames)
     assert common.cpu_s > 100
     assert common.exit_code == 0
-    alone, joints, turns = common.figures
+    alone, joints, turns, ahead = common.figures
+    assert ahead.ci95 is None or ahead.ci95[0] <= ahead.value <= ahead.ci95[1]
+    nearest = card["baselines"]["nearest_steps"]["mpjpe_mm"]
+    assert ahead.value == pytest.approx(nearest - card["refined"]["mpjpe_mm"])
     assert alone.value == pytest.approx(card["holdout"]["effector_mm"]["mean"])
     assert alone.rivals["mean pose"] == pytest.approx(card["baselines"]["mean_pose"]["effector_mm"]["mean"])
     assert joints.value == pytest.approx(card["refined"]["mpjpe_mm"])
