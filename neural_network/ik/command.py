@@ -151,6 +151,8 @@ def _add_solve(commands: argparse._SubParsersAction[argparse.ArgumentParser], sa
         "phase, task, ground (N), grounded, desired (N,feet). OUT.npz: rot (N,J,3) [rad, rot_local], root_pos (N,3), "
         "effector_error (N,E) [m]. With --session, IN.npz holds drags: positions (N,E,3), drag (N) which drag a row belongs "
         "to, start_rot (D,J,3) and start_root_pos (D,3) the pose that each begins with, and optionally weights (N,E), ground, "
+        "targets of other bones: extra_bones (K names), extra_kinds (K: place, aim for what a chest faces or a head looks at, pole "
+        "for where an elbow or a knee points), extra_points (N,K,3) and extra_weights (N,K), "
         "and a rig other than the reference rig: bone_names, parents, rest_arm, effectors, feet. The hips are free.",
         epilog="Exit code 0: written; 2: bad input. Targets out of reach are not an error: see effector_error.",
     )

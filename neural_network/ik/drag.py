@@ -17,6 +17,7 @@ Unless said otherwise: leg lengths, radians, core axes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ from .drag_conditions import (
     make_conditions,
     skew_products,
 )
+from .extra_targets import Extra, ExtraTarget, prepare
 from .hinges import bend, make_hinges
 from .quick_limits import JointLimits
 from .single_kinematics import forward_one, local_products, make_plan, rest_to_t
@@ -126,7 +128,7 @@ class Drag:
         self._hits: Hits | None = None
         self._met: Met | None = None
         self._pressed = np.zeros((0, len(self.change))), np.zeros(0)
-        self._last: tuple[np.ndarray, np.ndarray] | None = None
+        self._last: tuple[np.ndarray, np.ndarray, dict[tuple[str, int], np.ndarray]] | None = None
         self._moved, self._turned = np.zeros(len(self._ends), bool), np.zeros(len(self._ends), bool)
         self._conditions: Conditions = make_conditions(rig, self._shape, self.settings, pose, ground / rig.leg_length)
 
@@ -144,6 +146,7 @@ class Drag:
         hips: Hips | None = None,
         turned: np.ndarray | None = None,
         firm: np.ndarray | None = None,
+        extras: Sequence[ExtraTarget] = (),
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The pose for targets ``positions`` (E, 3) [m, armature]; ``weights`` (E): effectors of weight 0 are free, of a lower
         weight than 1 are drawn less the lower it is.
@@ -152,7 +155,8 @@ class Drag:
         they are to have the one in ``orientations`` (E, 3) [rad, log(R R_rest^T), armature]. Without ``turned`` these are the ones
         whose orientation there is another than when the drag began. Of weight 0 in ``orientation_weights`` (E; None: as
         ``weights``) they are always free. ``firm`` (E, bool) are held wherever their target is: like planted feet they never give
-        way, and keep the orientation given or that of the start. ``hips``: None leaves the Hips free.
+        way, and keep the orientation given or that of the start. ``hips``: None leaves the Hips free. ``extras``: what elbows,
+        knees, chest or head should do as well, if the effectors let them.
 
         Returns rot_local (J, 3) [rad], the Hips' head (3) [m, armature] and each effector's distance from its target (E) [m], 0
         where it is free. Raises ValueError for wrong shapes, NaN and infinity.
@@ -170,7 +174,7 @@ class Drag:
         way = targets - self._start.positions
         off = np.sqrt(np.einsum("ec,ec->e", way, way))
         moved = (shares > 0) & (off > AT_START)
-        asked = _asked(shares, turn_shares, moved, orientations, turned, firm, hips)
+        asked = _asked(shares, turn_shares, moved, orientations, turned, firm, hips, extras)
         followed = self._follow(asked, targets, shares)
         if followed is not None:
             return self._answer(followed, targets, shares)
@@ -190,8 +194,9 @@ class Drag:
         travel = float(np.where(shares > 0, off, 0).max(initial=0))
         held = np.zeros(count, bool) if firm is None else firm
         aims = Aims(targets, wanted, shares, turn_shares, self._moved, self._turned, np.append(held, False))
-        self._conditions.begin(aims, self._start, travel)
-        most, before = self._most_turned(targets, wanted, shares > 0), self.change
+        others = prepare(extras, rig)
+        self._conditions.begin(aims, self._start, travel, others)
+        most, before = self._most_turned(targets, wanted, shares > 0, others), self.change
         pose = self._improve()
         turned_by = np.sqrt(np.square((self.change - before)[:-3].reshape(-1, 3)).sum(axis=1).max())
         if turned_by > most:  # the rest comes with the next answers: nothing pops
@@ -225,7 +230,7 @@ class Drag:
         if np.abs((change - near.begun)[:-3]).max(initial=0) > SMALL_TURN:
             return None
         if self._last is not None:
-            self._last = targets, self._last[1]
+            self._last = targets, *self._last[1:]
         self.change, self._near = change, near._replace(change=change, pose=pose, lead=lead)
         return pose
 
@@ -262,13 +267,17 @@ class Drag:
         system.flat[:: len(system) + 1] += variances
         return np.asarray(spread @ np.linalg.inv(system)[:, :count])
 
-    def _most_turned(self, targets: np.ndarray, wanted: np.ndarray, use: np.ndarray) -> float:
+    def _most_turned(
+        self, targets: np.ndarray, wanted: np.ndarray, use: np.ndarray, extras: tuple[Extra, ...]
+    ) -> float:
         """[rad] the most that this answer may turn a bone, by how far the targets have come since the one before."""
-        last, self._last = self._last, (targets, wanted)
+        others = {(extra.kind, extra.bone): extra.point for extra in extras}
+        last, self._last = self._last, (targets, wanted, others)
         if last is None:
             return np.inf
         step = float(np.abs(targets - last[0])[use].max(initial=0))
         turn = float(np.abs(wanted - last[1])[self._turned].max(initial=0))
+        step = max([step] + [float(np.abs(p - last[2].get(key, p)).max()) for key, p in others.items()])
         return TURN_MOST + TURN_RATE * (step + turn) if step + turn > AT_START else np.inf
 
     def show(self) -> None:
@@ -510,6 +519,7 @@ def _asked(
     turned: np.ndarray | None,
     firm: np.ndarray | None,
     hips: Hips,
+    extras: Sequence[ExtraTarget],
 ) -> tuple[object, ...]:
     """Everything that :meth:`Drag.solve` is asked for but the places of targets, to be compared."""
     which = (
@@ -517,7 +527,8 @@ def _asked(
     )
     turning = hips.orientation.tobytes() if hips.orientation_weight > 0 else b""
     held = [None if given is None else given.tobytes() for given in (turned, firm)]
-    return shares.tobytes(), turn_shares.tobytes(), moved.tobytes(), which, *held, turning
+    others = [(extra.kind, extra.bone, extra.weight, *np.asarray(extra.point).tolist()) for extra in extras]
+    return shares.tobytes(), turn_shares.tobytes(), moved.tobytes(), which, *held, turning, *others
 
 
 def _carried(orientations: np.ndarray, change: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ import numpy as np
 from ..core import quick_rotations as quick
 from ..core.skeleton import Skeleton
 from .body_shape import METRE, BodyShape, Gaps, Outside
+from .extra_targets import PULLS, Extra, missed, slope
 from .quick_limits import Beyond, JointLimits
 from .trunk import leaning_back, tilted_by, turned_from
 
@@ -132,6 +133,7 @@ class Measured(NamedTuple):
     tilt: np.ndarray  # (3) likewise
     folded: float
     fold: np.ndarray  # (3) a turn of the chest about it lessens that
+    extras: list[np.ndarray]  # what other targets miss
     outside: float  # of balance
     stands: Outside
 
@@ -184,8 +186,9 @@ class Conditions:
     allowed_tilt: float
     allowed_fold: float
 
-    def begin(self, aims: Aims, start: Targets, travel: float) -> None:
-        """Take what the ends are to do; the farthest has moved by ``travel`` since the start."""
+    def begin(self, aims: Aims, start: Targets, travel: float, extras: tuple[Extra, ...] = ()) -> None:
+        """Take what the ends are to do, and other bones; the farthest end has moved by ``travel`` since the start."""
+        self._extras = extras
         settings, use, exact = self.settings, aims.weights > 0, aims.weights == 1
         turn, turn_exact = aims.orientation_weights > 0, aims.orientation_weights == 1
         planted = self.standing & ~use
@@ -221,6 +224,10 @@ class Conditions:
             cost += settings.force * settings.reach * math.log1p(max(_length(off[e]) - SLACK, 0.0) / settings.reach)
         for vector in turned[len(kept_turned) :]:
             cost += TURN_FORCE * TURN_REACH * math.log1p(_length(vector) / TURN_REACH)
+        extras = [missed(extra, pose.orientations, pose.heads) for extra in self._extras]
+        for extra, vector in zip(self._extras, extras, strict=True):
+            force, reach, _, _ = PULLS[extra.kind]
+            cost += extra.weight * force * reach * math.log1p(math.sqrt(float(vector @ vector)) / reach)
         points, parts = shape.places(pose.orientations, pose.heads)
         beyond = self.limits.beyond(pose.turns)
         limits = beyond.distance - self.allowed_limits
@@ -270,6 +277,7 @@ class Conditions:
             tilt,
             folded,
             fold,
+            extras,
             outside,
             stands,
         )
@@ -308,6 +316,10 @@ class Conditions:
         for e, turned in zip(self._twisted.tolist(), found.turned[len(turns) :], strict=True):
             toward, variance = _pull(turned, TURN_FORCE, TURN_REACH, FARTHEST_TURN, settings.exact)
             build.add(self._turn_arms(self.ends[[e]])[0], _NO_WAYS, toward, variance, False)
+        for extra, vector in zip(self._extras, found.extras, strict=True):
+            arms, ways = self._extra_arms(extra, pose, bent_heads)
+            force, reach, farthest, exact = PULLS[extra.kind]
+            build.add(arms, ways, *_pull(vector, extra.weight * force, reach, farthest, exact), False)
         self._add_limits(build, pose, found)
         self._add_points(build, pose.heads - bent_heads, bent_heads, found)
         if found.lean > 0:
@@ -452,6 +464,14 @@ class Conditions:
         """(K, 3, J, 3) of the orientations of ``bones`` (K) about the three axes."""
         return np.asarray(_AXES[:, None, :] * self.above[bones][:, None, :, None])
 
+    def _extra_arms(self, extra: Extra, pose: Pose, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Arms (K, J, 3) and ways (K, 3) of another target, at a pose with ``heads`` (J, 3)."""
+        moves, turn = slope(extra, pose.orientations, heads)
+        arms = sum(np.tensordot(way, self._place_arms(heads, np.array([bone]))[0], 1) for bone, way in moves)
+        if turn is not None:
+            arms = arms + turn[:, None, :] * self.above[extra.bone][:, None]
+        return np.asarray(arms), np.asarray(sum(way for _, way in moves))
+
     def _turned(self, pose: Pose, ends: np.ndarray) -> np.ndarray:
         """(K, 3) rotation vectors to the orientations that ``ends`` (K) are kept in or dragged to."""
         if not len(ends):
@@ -486,7 +506,7 @@ class _RowBuilder:
 
 def _pull(off: np.ndarray, force: float, reach: float, farthest: float, exact: float) -> tuple[np.ndarray, float]:
     """The part (3) of ``off`` (3) that a step aims at, and the variance that pulls by ``force / (1 + distance / reach)``."""
-    distance = _length(off)
+    distance = math.sqrt(float(off @ off))
     aimed = min(distance, farthest)
     return off * (aimed / max(distance, 1e-9)), max(exact, aimed / force * (1 + distance / reach))
 

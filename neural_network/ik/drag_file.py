@@ -2,7 +2,7 @@
 """Files of drags (npz), with which other programs use ``python -m neural_network solve --session``.
 
 In: ``positions`` (N, E, 3) [m, armature], ``drag`` (N), ``start_rot`` (D, J, 3) [rad], ``start_root_pos`` (D, 3) [m], and
-optionally ``weights`` (N, E), ``ground`` and the rig; see :func:`load`. Out: as :mod:`.targets_file` writes it.
+optionally ``weights`` (N, E), ``ground``, targets of other bones and the rig; see :func:`load`. Out: as :mod:`.targets_file` writes it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..core.messages import counted, short
 from ..core.reference_rig import EFFECTORS, FEET, reference
 from ..core.skeleton import FARTHEST, MOST_TURNED, Skeleton, make
 from .drag import Drag
+from .extra_targets import ExtraTarget, prepare
 
 MOST_NAMED = 20  # fields named in one message
 
@@ -41,9 +42,23 @@ class DragTargets:
     """(D, 3) [m, armature]."""
     ground: np.ndarray
     """(N) [m] height of the floor; that of a drag's first row counts."""
+    extra_kinds: tuple[tuple[str, int], ...] = ()
+    """(K) kind and bone of targets beside the effectors; see :class:`.ExtraTarget`."""
+    extra_points: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 3)))
+    """(N, K, 3) [m, armature]."""
+    extra_weights: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    """(N, K) 0: off."""
+
+    def extras(self, row: int) -> list[ExtraTarget]:
+        """The targets beside the effectors in a row."""
+        return [
+            ExtraTarget(kind, bone, self.extra_points[row, k], float(self.extra_weights[row, k]))
+            for k, (kind, bone) in enumerate(self.extra_kinds)
+        ]
 
 
 FIELDS = ("positions", "drag", "start_rot", "start_root_pos")
+_EXTRA_FIELDS = ("extra_kinds", "extra_bones", "extra_points")
 _RIG_FIELDS = ("bone_names", "parents", "rest_arm")
 
 
@@ -52,12 +67,14 @@ def load(path: str | os.PathLike[str]) -> tuple[DragTargets, tuple[str, ...]]:
 
     The rig is that of ``bone_names`` (J), ``parents`` (J), ``rest_arm`` (J, 4, 4), whose effectors and feet are ``effectors`` and
     ``feet`` (names) or, without them, the bones named as the reference rig's; without a rig, the reference rig.
+    ``extra_kinds`` (K: place, aim or pole), ``extra_bones`` (K, names) and ``extra_points`` (N, K, 3) [m, armature] are targets of
+    other bones, with ``extra_weights`` (N, K) or 1.
     Nothing is ever unpickled. Raises FileNotFoundError, or ValueError that says which field is missing or does not fit.
     """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no targets at {path}: expected an .npz file with {', '.join(FIELDS)}")
-    optional = ("weights", "ground", "effectors", "feet", *_RIG_FIELDS)
+    optional = ("weights", "ground", "effectors", "feet", *_RIG_FIELDS, *_EXTRA_FIELDS, "extra_weights")
     with open_archive(path, "targets") as archive:
         names = archive.names
         found = archive.read_all((*FIELDS, *optional))
@@ -144,7 +161,58 @@ def _drags_of_arrays(found: dict[str, np.ndarray], skeleton: Skeleton) -> DragTa
         )
     if np.count_nonzero(np.diff(drag)) + 1 != drags:
         raise ValueError("drag: expected the rows of a drag to stand together, got them apart; sort the rows by drag")
-    return DragTargets(skeleton, positions, weights, drag.astype(int), start_rot, start_root_pos, ground)
+    kinds, points, extra_weights = _extras_of_arrays(found, skeleton, count)
+    return DragTargets(
+        skeleton,
+        positions,
+        weights,
+        drag.astype(int),
+        start_rot,
+        start_root_pos,
+        ground,
+        kinds,
+        points,
+        extra_weights,
+    )
+
+
+def _extras_of_arrays(
+    found: dict[str, np.ndarray], skeleton: Skeleton, count: int
+) -> tuple[tuple[tuple[str, int], ...], np.ndarray, np.ndarray]:
+    """Kinds and bones (K), points (N, K, 3) and weights (N, K) of targets beside the effectors."""
+    given = [name for name in (*_EXTRA_FIELDS, "extra_weights") if name in found]
+    if not given:
+        return (), np.zeros((count, 0, 3)), np.zeros((count, 0))
+    if any(name not in found for name in _EXTRA_FIELDS):
+        raise ValueError(
+            f"extra targets: expected {', '.join(_EXTRA_FIELDS)}, got {', '.join(given)} only; add the others"
+        )
+    for name in _EXTRA_FIELDS[:2]:
+        array = found[name]
+        if array.ndim != 1 or (array.size and array.dtype.kind != "U"):
+            raise ValueError(
+                f"{name}: expected a list of words, got {array.dtype} of shape {array.shape}; save them as text"
+            )
+    kinds, names = ([str(word) for word in found[name]] for name in _EXTRA_FIELDS[:2])
+    if len(kinds) != len(names):
+        raise ValueError(
+            f"extra_kinds: expected one for each of the {len(names)} extra_bones, got {len(kinds)}; add the others"
+        )
+    unknown = [name for name in names if name not in skeleton.names]
+    if unknown:
+        raise ValueError(
+            f"extra_bones: expected bones of the rig, got {', '.join(map(short, unknown[:6]))}; correct the names"
+        )
+    points = _numbers(found, "extra_points", (count, len(kinds), 3), "one for each entry of drag, extra targets, xyz")
+    farthest = FARTHEST * max(1.0, skeleton.leg_length)
+    _require_range("extra_points", points, -farthest, farthest, "are they metres?")
+    weights = np.ones((count, len(kinds)))
+    if "extra_weights" in found:
+        weights = _numbers(found, "extra_weights", weights.shape, "one for each entry of drag, extra targets")
+        _require_range("extra_weights", weights, 0, 1, "0 switches a target off")
+    bones = [skeleton.names.index(name) for name in names]
+    prepare([ExtraTarget(*pair, np.zeros(3)) for pair in zip(kinds, bones, strict=True)], skeleton)
+    return tuple(zip(kinds, bones, strict=True)), points, weights
 
 
 def _numbers(found: dict[str, np.ndarray], name: str, shape: tuple[int, ...], meaning: str) -> np.ndarray:
@@ -186,7 +254,7 @@ def solve(
             number = int(targets.drag[row])
             start = targets.start_rot[number], targets.start_root_pos[number]
             drag = Drag(targets.skeleton, *start, covariance, float(targets.ground[row]))
-        yield drag.solve(positions, targets.weights[row])
+        yield drag.solve(positions, targets.weights[row], extras=targets.extras(row))
 
 
 def save(

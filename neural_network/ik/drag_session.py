@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..core.skeleton import Skeleton
 from . import density
 from .drag import Drag, Hips
 from .drag_conditions import DragSettings
+from .extra_targets import KINDS, ExtraTarget
 from .goals import Goals, checked
 from .solver import REACHED, Solution
 
@@ -95,11 +96,12 @@ class DragSession:
         turned: np.ndarray | None = None,
         firm: np.ndarray | None = None,
         goes_on: bool = True,
+        extras: Sequence[ExtraTarget] = (),
     ) -> Solution:
         """The pose for ``goals``; ``limits`` makes joint limits strict, ``free_root`` False holds the Hips at the goals' root.
 
         ``turned`` (E, bool) says whose orientations in the goals count and ``firm`` (E, bool) who is held wherever the goals are,
-        as in :meth:`.Drag.solve`.
+        as in :meth:`.Drag.solve`; so do ``extras`` say what other bones should do.
         The next answer goes on from this one, unless ``goes_on`` is false: then it goes on from where this one did, as for other
         frames of an animation, whose poses must not depend on the order in which they are shown.
         ``steps`` is there for the sake of :meth:`.solver.Session.solve` and ignored: an answer takes the steps that it needs.
@@ -112,7 +114,9 @@ class DragSession:
         hips = None if free_root is not False else Hips(goals.root_pos, self._hips_orientation(goals.root_rot))
         drag = self._ready(float(goals.ground), limits)
         counts = turn_weights if turned is None else np.where(turned, turn_weights, 0.0)
-        asked = self._asked(goals, weights, counts, np.zeros(len(weights)) if firm is None else firm, hips, limits)
+        asked = self._asked(
+            goals, weights, counts, np.zeros(len(weights)) if firm is None else firm, hips, limits, extras
+        )
         begin, begin_goals = (self._change, self._goals) if self._shown is None or not goes_on else self._shown
         if goes_on and self._shown is not None and self._shown[1] is not self._goals:
             self._begins.append(self._shown)  # it comes back where what begins now is cancelled
@@ -128,7 +132,9 @@ class DragSession:
             jumps = not goes_on or begin is None
             for positions in self._way(drag, goals.positions, weights, begin_goals):
                 jumps |= positions is not goals.positions
-                _, root, missed = drag.solve(positions, weights, goals.rotations, turn_weights, hips, turned, firm)
+                _, root, missed = drag.solve(
+                    positions, weights, goals.rotations, turn_weights, hips, turned, firm, extras
+                )
             before = None
             for _ in range(AGAIN):
                 still = before is not None and np.abs(drag.change - before).max() < SETTLED
@@ -136,7 +142,7 @@ class DragSession:
                     break
                 before = drag.change
                 _, root, missed = drag.solve(
-                    goals.positions, weights, goals.rotations, turn_weights, hips, turned, firm
+                    goals.positions, weights, goals.rotations, turn_weights, hips, turned, firm, extras
                 )
         if not (np.isfinite(drag.change).all() and np.isfinite(root).all()):
             self.start_over()
@@ -225,6 +231,7 @@ class DragSession:
         firm: np.ndarray,
         hips: Hips | None,
         limits: bool,
+        extras: Sequence[ExtraTarget],
     ) -> np.ndarray:
         """Everything that an answer depends on, besides where it goes on from, in one row; lengths in leg lengths."""
         rig, own, use = self.skeleton, self.settings, weights > 0
@@ -246,6 +253,11 @@ class DragSession:
                 root / rig.leg_length,
                 (rig.offsets / rig.leg_length).reshape(-1),
                 bounds,
+                *(
+                    [KINDS.index(e.kind), e.bone, e.weight, *np.asarray(e.point) / rig.leg_length]
+                    for e in extras
+                    if e.weight > 0
+                ),
                 [-1.0 if value is None else value for value in (own.balance, own.floor, own.apart)],
             ]
         )

@@ -147,3 +147,50 @@ def test_statistics_of_another_rig_are_refused(tmp_path: Path, capsys: pytest.Ca
         == 2
     )
     assert "expected weights of kind 'human'" in capsys.readouterr().err
+
+
+def extra(**change: Any) -> dict[str, Any]:
+    """A chest that goes ahead in all rows, and a head that looks down in the second drag."""
+    chest, head = RIG.rest_arm[[RIG.names.index("Spine2"), RIG.names.index("Head")], :3, 3]
+    points = np.tile([chest + [0, -0.1, 0], head + [0, -1, -1]], (6, 1, 1))
+    made = {
+        "extra_kinds": np.array(["place", "aim"]),
+        "extra_bones": np.array(["Spine2", "Head"]),
+        "extra_points": points,
+    }
+    return {name: value for name, value in (made | change).items() if value is not None}
+
+
+def test_targets_of_other_bones_are_followed_and_switched_off_by_weight(tmp_path: Path) -> None:
+    found = []
+    for number, change in enumerate(({}, extra(), extra(extra_weights=np.zeros((6, 2))))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        out = folder / "out.npz"
+        assert main(["solve", "--session", "--targets", str(written(folder, **change)), "-o", str(out)]) == 0
+        with np.load(out) as archive:
+            found.append({name: archive[name] for name in archive})
+    np.testing.assert_array_equal(found[0]["rot"], found[2]["rot"])
+    assert np.abs(found[0]["rot"][2] - found[1]["rot"][2]).max() > 0.05
+    assert found[1]["effector_error"].max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"extra_bones": None}, "expected extra_kinds, extra_bones, extra_points, got"),
+        ({"extra_bones": np.array(["Spine2", "Tail"])}, "extra_bones: expected bones of the rig, got Tail"),
+        ({"extra_kinds": np.array(["place"])}, "extra_kinds: expected one for each of the 2 extra_bones, got 1"),
+        ({"extra_kinds": np.array([1, 2])}, "extra_kinds: expected a list of words"),
+        ({"extra_kinds": np.array(["place", "throw"])}, "expected one of place, aim, pole"),
+        ({"extra_points": np.zeros((6, 3))}, "extra_points: expected numbers of shape"),
+        ({"extra_points": np.full((6, 2, 3), np.nan)}, "extra_points: expected finite numbers"),
+        ({"extra_weights": np.full((6, 2), 3.0)}, "extra_weights: expected numbers from 0 to 1"),
+    ],
+)
+def test_bad_targets_of_other_bones_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any], words: str
+) -> None:
+    path = written(tmp_path, **extra(**change))
+    assert main(["solve", "--session", "--targets", str(path), "-o", str(tmp_path / "out.npz")]) == 2
+    assert words in capsys.readouterr().err
