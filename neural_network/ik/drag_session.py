@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from ..core import quick_rotations as quick
 from ..core import rotations
 from ..core.skeleton import Skeleton
 from . import density
+from .body_shape import make_shape
 from .drag import Drag, Hips
 from .drag_conditions import DragSettings
 from .extra_targets import KINDS, ExtraTarget
@@ -59,6 +61,11 @@ class DragSession:
         self._shown: tuple[np.ndarray, np.ndarray] | None = None
         self._begins: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=BEGINS)
         self._answers: OrderedDict[bytes, np.ndarray] = OrderedDict()
+
+    @cached_property
+    def chest(self) -> int:
+        """The bone from which arms and head branch off; -1 where there is none."""
+        return make_shape(self.skeleton).chest
 
     def anchor(self, goals: Goals, rot_local: np.ndarray) -> None:
         """From now on change the pose ``rot_local`` (J, 3) [rad] whose Hips are at ``goals.root_pos``.

@@ -172,7 +172,7 @@ def test_targets_of_other_bones_are_followed_and_switched_off_by_weight(tmp_path
             found.append({name: archive[name] for name in archive})
     np.testing.assert_array_equal(found[0]["rot"], found[2]["rot"])
     assert np.abs(found[0]["rot"][2] - found[1]["rot"][2]).max() > 0.05
-    assert found[1]["effector_error"].max() < 1e-3
+    assert found[1]["effector_error"][:, 2:4].max() < 1e-3
 
 
 @pytest.mark.parametrize(

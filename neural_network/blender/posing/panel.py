@@ -100,10 +100,14 @@ class NEURAL_IK_PT_live_targets(Panel, bpy.types.Panel):
         body = live.rig.roles[0] if live is not None and live.rig.roles else "Hips"
         for (kind, role), ob in found.items():
             own: Any = ob.neural_ik_target  # type: ignore[attr-defined]
+            if kind in ("CHEST", "LOOK") and settings_of(collection).posing != "NATURAL":
+                continue
             row = column.row(align=True)
-            row.prop(own, "use", text=f"{role} Hint" if kind == "HINT" else body if kind == "ROOT" else role)
+            label = {"HINT": f"{role} Hint", "ROOT": body, "LOOK": "Look At"}.get(kind, role)
+            row.prop(own, "use", text=label)
             if kind != "HINT" and own.use:
                 row.prop(own, "weight", text="")
+            if kind in ("EFFECTOR", "ROOT") and own.use:
                 row.prop(own, "turn_weight", text="")
             if kind == "EFFECTOR" and own.use:
                 row.prop(own, "pin", text="")

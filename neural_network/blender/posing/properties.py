@@ -34,6 +34,15 @@ def _changed(self: Any, context: bpy.types.Context | None) -> None:
     state.mark_changed(self.id_data)
 
 
+def _switched(self: Any, context: bpy.types.Context | None) -> None:
+    """Show a target of another bone while it is on, and solve again. Not in an update of Blender: hiding in one can crash it."""
+    from . import state
+
+    if self.kind in state.BESIDE:
+        self.id_data.hide_viewport = not self.use
+    state.mark_changed(self.id_data)
+
+
 def _rebuild(self: Any, context: bpy.types.Context | None) -> None:
     from . import live_ik
 
@@ -54,10 +63,14 @@ class NEURAL_IK_LiveTarget(bpy.types.PropertyGroup):
             ("EFFECTOR", "Effector", "A hand, a foot or the head, or an effector of a creature"),
             ("ROOT", "Hips", "The hips, or the body bone of a creature"),
             ("HINT", "Hint", "The direction of an elbow or a knee"),
+            ("CHEST", "Chest", "Where the chest is, as far as hands, feet and head let it"),
+            ("LOOK", "Look At", "What the head looks at, unless its own target turns it"),
         ],
     )
     bone: StringProperty(name="Bone", description="Role of the target's bone on the reference rig")
-    use: BoolProperty(name="On", description="Move the body to this target. Off: leave this limb free", update=_changed)
+    use: BoolProperty(
+        name="On", description="Move the body to this target. Off: leave this limb free", update=_switched
+    )
     weight: FloatProperty(
         name="Position",
         description="How closely the bone's position matches the target: 1 is exact, 0 is free",

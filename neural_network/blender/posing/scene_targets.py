@@ -15,10 +15,11 @@ from ...core import rotations
 from ...core.skeleton import Skeleton
 from ...core.tree import limb
 from ...ik.drag_session import DragSession
+from ...ik.extra_targets import EYES
 from ...ik.solver import REACHED
 from ..host import actions, rig_checks
 from ..host.rig import metres
-from .state import ROOT, LiveCharacter, Target, effector_roles, local, target_objects
+from .state import BESIDE, ROOT, LiveCharacter, Target, effector_roles, local, target_objects
 
 GIVEN = 4096  # rotations that Live IK gave a target, any of which may come back when a drag is cancelled
 MOVED = (1e-4, 1e-6)  # [leg lengths], and 1 - |cos| of half the angle: beyond this somebody moved a target
@@ -27,6 +28,7 @@ SHAPES = {"Head": "SPHERE", ROOT: "CIRCLE"}  # all others are cubes
 GREEN, YELLOW, RED, GREY = (0.2, 0.9, 0.3, 1), (1, 0.8, 0.1, 1), (1, 0.15, 0.1, 1), (0.6, 0.6, 0.6, 1)
 NEAR = 1e-2  # [m]: a target missed by less is yellow, by more red
 HINT_DISTANCE = 0.35  # [leg lengths] from an elbow or a knee to its hint
+LOOK_DISTANCE = 0.8  # [leg lengths] from the eyes to what they look at, at first
 RAY = 1.2  # [leg lengths] above a target, where the ray down to the ground starts
 _IDENTITY = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 
@@ -50,12 +52,15 @@ def add_targets(
     for role, effector in zip(roles, skeleton.effectors, strict=True):
         if role in rig_checks.LIMBS:
             missing.append(("HINT", role, _hint_transform(skeleton, posed, effector), "PLAIN_AXES", 0.6 * size))
+    if isinstance(live.session, DragSession):
+        found = _chest_and_look(skeleton, posed, live.session.chest, roles)
+        missing += [(kind, role, transform, "PLAIN_AXES", 0.6 * size) for kind, role, transform in found]
     to_world = rig_to_world(live, ob)
     for kind, role, transform, shape, extent in missing:
         if (kind, role) in there:
             continue
         label = live.rig.roles[0] if kind == "ROOT" and live.rig.roles else role
-        joint = f" {rig_checks.LIMBS[role]}" if kind == "HINT" else ""
+        joint = f" {rig_checks.LIMBS[role]}" if kind == "HINT" else " Look At" if kind == "LOOK" else ""
         target: Any = bpy.data.objects.new(f"{ob.name} {label}{joint}", None)
         target.empty_display_type, target.empty_display_size = shape, extent
         target.show_in_front = True
@@ -63,10 +68,26 @@ def add_targets(
         target.color = GREEN
         own = target.neural_ik_target
         own.kind, own.bone = kind, role
-        own.use = kind != "HINT" and (all_on or (kind == "EFFECTOR" and role in feet))
+        own.use = kind not in BESIDE and (all_on or (kind == "EFFECTOR" and role in feet))
         collection.objects.link(target)
         place(target, transform, to_world)
-        target.hide_viewport = kind == "HINT"
+        target.hide_viewport = kind in BESIDE
+
+
+def _chest_and_look(
+    skeleton: Skeleton, posed: np.ndarray, chest: int, roles: list[str]
+) -> list[tuple[str, str, np.ndarray]]:
+    """Kind, role and place (7) of the targets of the chest and of what the head looks at, in a pose (J, 4, 4): it does already."""
+    made = []
+    if chest >= 0:
+        made.append(("CHEST", "Chest", np.array([*posed[chest, :3, 3], 1.0, 0, 0, 0])))
+    if "Head" in roles:
+        head = skeleton.effectors[roles.index("Head")]
+        turn = posed[head, :3, :3] @ skeleton.rest_arm[head, :3, :3].T
+        front, up = -turn @ skeleton.axes[1], turn @ skeleton.axes[2]
+        at = posed[head, :3, 3] + skeleton.leg_length * (EYES * up + LOOK_DISTANCE * front)
+        made.append(("LOOK", "Head", np.array([*at, 1.0, 0, 0, 0])))
+    return made
 
 
 def _hint_transform(skeleton: Skeleton, posed: np.ndarray, effector: int) -> np.ndarray:
@@ -158,6 +179,7 @@ def read_settings(live: LiveCharacter, collection: bpy.types.Collection) -> None
     found = target_objects(collection)
     order = [("EFFECTOR", role) for role in effector_roles(live)] + [("ROOT", ROOT)]
     order += [("HINT", role) for role in effector_roles(live) if role in rig_checks.LIMBS]
+    order += [("CHEST", "Chest"), ("LOOK", "Head")]
     targets = []
     for kind, role in order:
         ob: Any = found.get((kind, role))
@@ -168,9 +190,6 @@ def read_settings(live: LiveCharacter, collection: bpy.types.Collection) -> None
         data = ob.animation_data
         driven = ob.parent is not None or len(ob.constraints) > 0
         driven = driven or (data is not None and (data.action is not None or len(data.drivers) > 0))
-        hidden = kind == "HINT" and not own.use
-        if ob.hide_viewport != hidden and kind == "HINT":
-            ob.hide_viewport = hidden
         turned = own.turned or driven
         targets.append(Target(ob.name, kind, role, own.use, own.weight, own.turn_weight, own.pin, turned, driven))
     live.targets = targets
@@ -209,13 +228,13 @@ def read_transforms(live: LiveCharacter, ob: bpy.types.Object) -> tuple[np.ndarr
     into = world_to_rig(live, ob)
     both: list[tuple[float, ...]] = []
     for target in live.targets:
-        found = local(objects, target.name) if target.name and (target.use or target.kind != "HINT") else None
+        found = local(objects, target.name) if target.name and (target.use or target.kind not in BESIDE) else None
         if found is None:
-            live.dirty |= bool(target.name) and (target.use or target.kind != "HINT")
+            live.dirty |= bool(target.name) and (target.use or target.kind not in BESIDE)
             both += (_IDENTITY, _IDENTITY)
             continue
         # a hint that was hidden until now has no evaluated matrix yet
-        matrix = found.matrix_basis if target.kind == "HINT" and not target.driven else found.matrix_world
+        matrix = found.matrix_basis if target.kind in BESIDE and not target.driven else found.matrix_world
         position, turn, _ = (into @ matrix).decompose()
         world_position, world_turn, _ = matrix.decompose()
         both += ((*position, *turn), (*world_position, *world_turn))
@@ -386,7 +405,7 @@ def switch_on_moved(live: LiveCharacter, world: np.ndarray, unit: float) -> None
         return
     limit, now, placed = MOVED[0] * live.rig.skeleton.leg_length / unit, world.tolist(), live.placed.tolist()
     for row, target in enumerate(live.targets):
-        if target.kind == "HINT" or not target.name or (target.use and target.name not in live.touched):
+        if target.kind in BESIDE or not target.name or (target.use and target.name not in live.touched):
             continue
         before = live.touched[target.name].tolist() if target.use else placed[row]
         turn = np.inf if target.use and follows(live, target) else MOVED[1]

@@ -18,6 +18,7 @@ from mathutils import Quaternion
 from ...core import rotations
 from ...ik.drag_conditions import DragSettings
 from ...ik.drag_session import DragSession
+from ...ik.extra_targets import ExtraTarget
 from ...ik.solver import REACHED, Goals
 from ...motion.tasks import task_value
 from ..host import runtime
@@ -34,6 +35,7 @@ from .state import (
     Fit,
     LiveCharacter,
     anchor,
+    effector_roles,
     effector_rotations,
     is_in,
     local,
@@ -185,7 +187,10 @@ def _solve(
     live.errors = np.linalg.norm(live.written - live.wanted, axis=1)
     if goes_on and isinstance(live.session, DragSession):
         own: Any = local(bpy.data.collections, live.collection)
-        own[ANSWER] = live.session.state()
+        answer = live.session.state()
+        if ANSWER in own and len(own[ANSWER]) != len(answer):
+            del own[ANSWER]  # Blender 5.0 writes a longer array into the memory of the shorter one
+        own[ANSWER] = answer
     if live.times_off < 2:
         live.overridden = ""
     elif live.off is not None:  # whatever moves the bones will do so again
@@ -211,13 +216,14 @@ def _pose(
             firm |= np.any(live.shift, axis=1)
         turned = np.array([t.turned for t in effectors]) | firm
         live.session.settings = _conditions(settings.balance, settings.solid)
-        solution = live.session.solve(live.goals, MAX_STEPS, settings.limits, free_root, turned, firm, goes_on)
+        extras = _extras(live, transforms)
+        solution = live.session.solve(live.goals, MAX_STEPS, settings.limits, free_root, turned, firm, goes_on, extras)
     else:
         solution = live.session.solve(live.goals, MAX_STEPS, settings.limits, free_root)
     live.solution, live.ends = solution, None
     quaternions, root = solution.quaternions, solution.root_pos
     for row, target in enumerate(live.targets[len(wanted) :], len(wanted)):
-        if target.use and target.name:
+        if target.kind == "HINT" and target.use and target.name:
             quaternions = pose_writing.swivel(live, quaternions, root, target, transforms[row, :3])
     if settings.strength < 1:
         turns = rotations.axis_angle_from_quaternion(quaternions)
@@ -225,6 +231,19 @@ def _pose(
         quaternions = rotations.quaternion_from_axis_angle(turns)
         root = live.base_root + settings.strength * (root - live.base_root)
     return quaternions, root
+
+
+def _extras(live: LiveCharacter, transforms: np.ndarray) -> list[ExtraTarget]:
+    """The targets of the chest and of what the head looks at that are on, at ``transforms`` (T, 7)."""
+    session, skeleton, made = live.session, live.rig.skeleton, []
+    assert isinstance(session, DragSession)
+    for target, row in zip(live.targets, transforms, strict=False):
+        if target.kind == "CHEST" and target.use and target.name and session.chest >= 0:
+            made.append(ExtraTarget("place", session.chest, row[:3], target.weight))
+        elif target.kind == "LOOK" and target.use and target.name:
+            head = skeleton.effectors[effector_roles(live).index(target.bone)]
+            made.append(ExtraTarget("aim", head, row[:3], target.weight))
+    return made
 
 
 def _heads(live: LiveCharacter, posed: np.ndarray | None, quaternions: np.ndarray, root: np.ndarray) -> np.ndarray:

@@ -38,6 +38,7 @@ MAX_STEPS = 12  # solver steps; targets that are near need two or three, and the
 FITS = 12  # solves of an update with uneven scales, whose lengths depend on the pose; three or four are usual
 FITTED = 2e-5  # [leg lengths]: offsets that are this near to those of the solved pose are right
 ROOT = "Hips"  # the role of the root's target
+BESIDE = ("HINT", "CHEST", "LOOK")  # kinds of targets beside the effectors and the root: off and hidden at first
 # Custom properties of the collection, stored in .blend files: never rename their values.
 BASE, BEFORE, BONES = "neural_ik_base", "neural_ik_before", "neural_ik_bones"
 SWITCHES = "neural_ik_switches"  # the IK/FK switches of a control rig before Live IK
