@@ -290,6 +290,24 @@ def _name(demo: Any) -> None:
     demo.name = "Figur \u00e4 \u4eba $(x)"
 
 
+def test_an_action_that_was_never_assigned_is_extracted_too(demo: Any) -> None:
+    """Importers leave all takes but one so; before Blender 4.4 such an action is for no kind of data yet."""
+    import bpy
+
+    actions, extract = wing("blender.host.actions"), wing("blender.data.extract")
+    made = bpy.data.actions.new("never assigned")
+    walk = bpy.data.actions["walk"]
+    slot = made.slots.new("OBJECT", demo.name) if actions.SLOTTED else None
+    if actions.SLOTTED:
+        made.layers.new("Layer").strips.new(type="KEYFRAME").channelbag(slot, ensure=True)
+    for curve in actions.curves(walk, actions.slots_for(walk, demo)[0]):
+        new = actions.new_curve(made, slot, curve.data_path, curve.array_index, "all")
+        wing("blender.host.keyframes").write_curve(
+            new, np.array([1.0, 20.0]), np.array([curve.evaluate(f) for f in (1, 20)])
+        )
+    assert made in extract.moving_actions(demo)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("change", [_camera, _above, _prop, _shapes, _second, _name])
 def test_what_else_is_in_an_fbx_file_does_not_matter(demo: Any, change: Callable[[Any], None], tmp_path: Path) -> None:

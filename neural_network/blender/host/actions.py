@@ -76,7 +76,9 @@ def slots_for(action: Any, ob: bpy.types.Object) -> list[Any]:
     Empty if the action is not for objects. Before Blender 4.4 [None] stands for the action itself.
     """
     if not SLOTTED:
-        return [None] if action.id_root in ("OBJECT", "UNSPECIFIED") else []
+        return (
+            [None] if action.id_root in ("OBJECT", "") else []
+        )  # empty until it is first assigned, as after an import
     data = ob.animation_data
     used = data.action_slot if data is not None and data.action == action else None
     last = data.last_slot_identifier if data is not None else ""
