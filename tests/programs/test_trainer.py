@@ -697,7 +697,7 @@ def test_one_frame_and_one_clip(clips: int, frames: int, words: str, trainer: Tr
 def test_one_clip_cannot_be_held_out_whole(trainer: Trainer, tmp_path: Path) -> None:
     pose_set.save(tmp_path / "one.npz", make_poses(make_rig("tentacle"), clips=1, frames=60))
     said = one_sentence(*trainer("--data", tmp_path / "one.npz", *QUICK, "--split", "clip"))
-    assert "needs at least 3 clips, got 1 clips with 60 frames" in said
+    assert "needs at least 3 clips, got 1 clip with 60 frames" in said
     assert "folds: expected" in one_sentence(*trainer("--data", tmp_path / "one.npz", *QUICK, "--folds", "2"))
 
 
