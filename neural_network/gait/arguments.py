@@ -47,6 +47,7 @@ def parser(weights: Path) -> argparse.ArgumentParser:
         metavar="S,S",
         help="performers of --data that are left out: clips whose names begin with S and an underscore",
     )
+    files.add_argument("--init", type=Path, metavar="WEIGHTS", help="go on from these weights (fine-tuning)")
     files.add_argument("--weights", type=Path, default=weights, help="where the trained network is written, .npz")
     files.add_argument(
         "--motions",
@@ -74,6 +75,9 @@ def parser(weights: Path) -> argparse.ArgumentParser:
         type=positive(float, zero=True),
         default=d.clamp,
         help="largest size of every entry of the gradient; 0: no limit",
+    )
+    how.add_argument(
+        "--leg-weight", type=positive(float), default=d.leg_weight, help="how much more differences of the legs weigh"
     )
     how.add_argument("--cycles", type=positive(int), default=d.cycles, help="cycles of the teacher to learn from")
     how.add_argument("--jobs", type=positive(int), default=1, help="processes in which the teacher makes cycles")
@@ -109,6 +113,7 @@ def training_of(args: argparse.Namespace) -> Training:
 def require_separate_files(args: argparse.Namespace) -> None:
     """ValueError where a file is both read and written; training the teacher's own file again is allowed."""
     read: dict[str, Path | None] = {f"--data {path.name}": path for path in args.data or ()}
+    read["--init"] = None if args.init == args.weights else args.init
     read["--teacher"] = None if args.teacher == args.weights else args.teacher
     written = {"--weights": args.weights, "the stopped training": state_path(args.weights), "--json": args.json}
     keep_apart(read, {**written, "--progress": args.progress, "--cancel-file": args.cancel_file})

@@ -60,15 +60,16 @@ def captured_figures(gait: Gait, files: Sequence[Path], seed: int) -> Iterator[F
         )
     rig = held[0].poses.skeleton
     errors, by_speed, by_pose, groups, paces = [], [], [], [], []
-    library = np.stack([c.turns for c in train])
+    library = [matching.seen(gait, rig, c) for c in train]
     speeds = np.array([c.measured.speed for c in train])
     for take in held:
         for cycle in take.cycles:
             found = matching.match(gait, rig, [cycle])
             errors.append(found.error)
             near = int(np.argmin(np.abs(speeds - cycle.measured.speed)))
-            by_speed.append(matching.difference(library[near], cycle.turns))
-            by_pose.append(min(matching.difference(other, cycle.turns) for other in library))
+            truth = matching.seen(gait, rig, cycle)
+            by_speed.append(matching.difference(library[near], truth))
+            by_pose.append(min(matching.difference(other, truth) for other in library))
             groups.append(take.name)
             paces.append(_pace_error(gait, found.values, cycle))
     ratio = np.mean(by_speed) / np.mean(errors)

@@ -22,8 +22,8 @@ from .representation import CYCLE, ROOT, SIXES, Pose
 from .trainer import RUNS_FROM
 from .walks import proportions_of
 
-STEPS = 8
-DRAWN = 0.02  # weight of a parameter, as a share of its range, against a degree of all joints
+STEPS = 30
+DRAWN = 0.12  # weight of a parameter, as a share of its range, against a degree of all joints
 FREE = (
     "step_width",
     "trunk_lean",
@@ -87,11 +87,15 @@ def shifted(cycle: Cycle, phase: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rotations.matrix_from_sixd((waves @ six).reshape(len(phase), -1, 6)), waves @ root
 
 
+def seen(gait: Gait, rig: Skeleton, cycle: Cycle) -> np.ndarray:
+    """Local rotations (CYCLE, J, 3, 3) of a captured cycle as the 101 numbers hold them: elbows and knees are hinges."""
+    return representation.decode(rig, numbers_of(gait, rig, cycle)).turns
+
+
 def error_of(gait: Gait, rig: Skeleton, cycle: Cycle, values: np.ndarray) -> float:
     """[deg] mean angle of all joints but the Hips between what the network says for values (P) and a captured cycle."""
-    phase = np.arange(CYCLE) / CYCLE
-    said = representation.decode(rig, gait.numbers(values, phase)).turns
-    return difference(said, shifted(cycle, phase + late_of(gait, cycle))[0])
+    said = representation.decode(rig, gait.numbers(values, np.arange(CYCLE) / CYCLE)).turns
+    return difference(said, seen(gait, rig, cycle))
 
 
 def difference(a: np.ndarray, b: np.ndarray) -> float:
@@ -134,11 +138,9 @@ def _sought(gait: Gait, start: np.ndarray, target: np.ndarray) -> np.ndarray:
     free = np.array([INDEX[name] for name in FREE])
     size = MOST - LEAST
     weight = np.zeros(representation.SIZE)
-    for at in SIXES:
-        weight[at : at + 6] = 0.7
-    weight[list(_ONES)] = 1.0
+    for block in _BLOCKS:
+        weight[block] = _plain(block)
     weight[ROOT] = [0.0, 3.0, 0.0]
-    weight[:6] *= 0.5
 
     def residual(shares: np.ndarray) -> np.ndarray:
         """(M, R) of shares (M, P)."""
@@ -168,7 +170,17 @@ def _sought(gait: Gait, start: np.ndarray, target: np.ndarray) -> np.ndarray:
             x, best, damping = new, now, damping * 0.3
         else:
             damping *= 8
-    return np.asarray(LEAST + x * size)
+    out = LEAST + x * size
+    slower = 1 - 0.08 * out[INDEX["tired"]]  # what a tired walk does to its pace is in the measured pace already
+    out[INDEX["step_length"]] *= slower
+    out[INDEX["cadence"]] /= slower
+    return np.clip(out, LEAST, MOST)
 
 
 _ONES = (15, 30, 75, 94, 22, 23, 37, 38)
+_BLOCKS = (*(slice(at, at + 6) for at in SIXES), *(slice(at, at + 1) for at in _ONES))
+
+
+def _plain(block: slice) -> float:
+    """Weight of a joint's numbers: six of them move by 0.7 of an angle each; the Hips count half."""
+    return 0.35 if block.start == 0 else 0.7 if block.stop - block.start == 6 else 1.0

@@ -120,8 +120,11 @@ def with_mirrors(samples: Samples) -> Samples:
 class GaitTask:
     """See :class:`..learning.loop.Task`."""
 
-    def __init__(self, samples: Samples, training: Training, model: Model) -> None:
-        self.samples, self.training, self.model = samples, training, model
+    def __init__(self, samples: Samples, training: Training, model: Model, start: Gait | None = None) -> None:
+        """``start``: a network of the same layers to go on from."""
+        self.samples, self.training, self.model, self.start = samples, training, model, start
+        if start is not None and start.widths != network.widths(training.hidden, training.harmonics):
+            raise ValueError(f"--init: expected layers of {training.hidden}, got {start.hidden}")
         rng = np.random.default_rng([training.seed, 3])
         order = rng.permutation(len(samples.params))
         held = max(1, round(VALIDATION * len(order)))
@@ -129,6 +132,8 @@ class GaitTask:
         flat = samples.motions[self.train].reshape(-1, SIZE).astype(np.float64)
         self.mean = flat.mean(axis=0) if training.standardise else np.zeros(SIZE)
         self.spread = _spread(flat) if training.standardise else np.ones(SIZE)
+        if start is not None:
+            self.mean, self.spread = start.mean, start.spread
         weight = np.ones(SIZE, np.float32)
         weight[ROOT] = training.root_weight
         weight[ARMS] = training.arm_weight
@@ -141,7 +146,9 @@ class GaitTask:
         self.widths = network.widths(training.hidden, training.harmonics)
 
     def initial(self) -> np.ndarray:
-        """Glorot-uniform weights, zero biases."""
+        """Glorot-uniform weights, zero biases; or those to go on from."""
+        if self.start is not None:
+            return self.start.weights.astype(np.float32)
         out = np.zeros(layers.parameter_count(self.widths), np.float32)
         rng = np.random.default_rng([self.training.seed, 2])
         layers.glorot(layers.stack(out, self.widths, self.training.activation), rng)
@@ -191,7 +198,8 @@ class GaitTask:
 
     def describe(self) -> dict[str, Any]:
         """What must be equal to continue a stopped training."""
-        return {"samples": self.samples.digest(), "training": asdict(self.training)}
+        start = None if self.start is None else hashlib.sha256(self.start.weights.tobytes()).hexdigest()[:16]
+        return {"samples": self.samples.digest(), "training": asdict(self.training), "start": start}
 
     def network(self, weights: np.ndarray) -> Gait:
         """The network with weights (W)."""

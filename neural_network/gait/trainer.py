@@ -72,7 +72,8 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
         _teach(args, training, model, say, stopper)
         files = motion_files.paths(args.motions, model, training.cycles, training.seed)
         samples = judging.samples_of(files, training.cycles)
-        task = GaitTask(with_mirrors(samples) if training.mirror else samples, training, model)
+        start = None if args.init is None else network.load(args.init)
+        task = GaitTask(with_mirrors(samples) if training.mirror else samples, training, model, start)
         say(
             f"Samples: {len(task.train)} cycles of {samples.motions.shape[1]} to train on, {len(task.held)} to validate on"
         )
