@@ -318,3 +318,14 @@ def test_a_hint_that_is_switched_on_turns_nothing_far(began: Any) -> None:
     target("LeftFoot", "HINT").neural_ik_target.use = True
     update()
     assert apart(matrices(began), before) < np.radians(10)
+
+
+def test_a_broken_pose_is_named_and_a_usual_one_is_not(began: Any) -> None:
+    verdict = wing("blender.posing.state").verdict
+    assert verdict(live()) == ""
+    drag("RightHand", head(began, "RightHand") + [0.1, -0.2, 0.2])
+    assert verdict(live()) == ""
+    settings().posing = "LEARNED"
+    drag("RightHand", head(began, "LeftHand") + [0.3, 0.5, -0.3])
+    drag("LeftHand", head(began, "Head") + [-0.4, 0.4, 0.2])
+    assert verdict(live()).startswith("Looks ")

@@ -11,7 +11,7 @@ import bpy
 from ...ik.solver import REACHED
 from ..host.panels import Panel, paragraph
 from . import live_ik
-from .state import LiveCharacter, linked_note, settings_of, unsolvable
+from .state import LiveCharacter, linked_note, settings_of, unsolvable, verdict
 
 UNUSUAL = 1.5  # out_of_range above which the panel warns; 1 is the edge of the training data
 
@@ -68,6 +68,9 @@ def _readouts(box: Any, live: LiveCharacter, context: bpy.types.Context) -> None
     else:
         box.label(text=f"All reached within {worst:.2f} mm", icon="CHECKMARK")
     box.label(text=f"{live.latency * 1000:.2f} ms per update", icon="TIME")
+    broken = verdict(live)
+    if broken:
+        paragraph(box, broken, context, "ERROR")
     explanation = live_ik.explain(live)
     if explanation is None or math.isnan(explanation.out_of_range):
         return

@@ -26,6 +26,7 @@ from ...ik import drag_session
 from ...ik.drag_session import DragSession
 from ...ik.network import Network
 from ...ik.novelty import Explanation
+from ...ik.pose_judge import PoseJudge
 from ...ik.solver import Goals, Session, Solution, Solver
 from ...motion.tasks import guess_task, task_value
 from ..host import proportions, rig_checks
@@ -155,6 +156,10 @@ class LiveCharacter:
     """What puts the bones elsewhere than Live IK did; empty if nothing does."""
     notes: list[str] = field(default_factory=list)
     explanation: Explanation | None = None
+    judge: PoseJudge | None = None
+    """Of the poses of ``rig``; None until one is judged."""
+    verdict: tuple[np.ndarray, str] | None = None
+    """The quaternions that were judged last, and what is wrong with them."""
     explained: Goals | None = None
     """The goals that ``explanation`` belongs to."""
     colors: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -439,6 +444,19 @@ def effector_roles(live: LiveCharacter) -> list[str]:
     """The roles of the effectors, in the solver's order; bones without a role go by their name."""
     known = live.rig.roles
     return [known[e] if e < len(known) else live.rig.skeleton.names[e] for e in live.rig.skeleton.effectors]
+
+
+def verdict(live: LiveCharacter) -> str:
+    """What looks broken in the pose that is shown, in a sentence; empty where nothing does. Judged at most once per solve."""
+    if live.shown is None or len(live.shown) != len(live.base_rot):
+        return ""
+    if live.verdict is None or live.verdict[0] is not live.shown:
+        if live.judge is None or live.judge.skeleton is not live.rig.skeleton:
+            live.judge = PoseJudge(live.rig.skeleton)
+        found = live.judge.judge(rotations.axis_angle_from_quaternion(live.shown), live.base_rot)
+        names = [live.rig.bones[bone] for bone in live.rig.index.tolist()]
+        live.verdict = live.shown, found.sentence(names)
+    return live.verdict[1]
 
 
 def explain(live: LiveCharacter) -> Explanation | None:
