@@ -329,3 +329,17 @@ def test_a_broken_pose_is_named_and_a_usual_one_is_not(began: Any) -> None:
     drag("RightHand", head(began, "LeftHand") + [0.3, 0.5, -0.3])
     drag("LeftHand", head(began, "Head") + [-0.4, 0.4, 0.2])
     assert verdict(live()).startswith("Looks ")
+
+
+def test_a_kilometre_from_the_origin_the_pose_is_nearly_the_same(began: Any) -> None:
+    import bpy
+
+    shown = []
+    for far in (0.0, 1000.0):
+        bpy.ops.neural_ik.live_cancel()
+        began.location = (far, 0.7 * far, 0)
+        update()
+        bpy.ops.neural_ik.live_start()
+        drag("RightHand", head(began, "RightHand") + [0.05, -0.4, 0.2], frames=20)
+        shown.append(matrices(began))
+    assert apart(*shown) < np.radians(0.1)
