@@ -24,8 +24,8 @@ from .goals import Goals, checked
 from .solver import REACHED, Solution
 
 STRICT = 1e-5  # [rad^2] variance of joint limits that are asked for
-SETTLED = 0.01  # [rad] a pose that jumped is answered again until it changes less
-AGAIN = 6  # answers to the same goals at most, until a pose that jumped is settled
+SETTLED = 0.004  # [rad] a pose that jumped is answered again until it changes less
+AGAIN = 16  # answers to the same goals at most, until a pose that jumped is settled
 STRIDE, STRIDES = (
     0.1,
     12,

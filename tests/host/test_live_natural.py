@@ -343,3 +343,16 @@ def test_a_kilometre_from_the_origin_the_pose_is_nearly_the_same(began: Any) -> 
         drag("RightHand", head(began, "RightHand") + [0.05, -0.4, 0.2], frames=20)
         shown.append(matrices(began))
     assert apart(*shown) < np.radians(0.1)
+
+
+def test_a_target_that_is_keyed_meanwhile_plays_its_keys_at_once(began: Any) -> None:
+    import bpy
+
+    goal = drag("RightHand", head(began, "RightHand") + [0, -0.2, 0.2])
+    for frame, height in ((20, 1.2), (40, 1.6)):
+        goal.location.z = height
+        goal.keyframe_insert("location", frame=frame)
+    for frame, height in ((40, 1.6), (20, 1.2)):
+        bpy.context.scene.frame_set(frame)
+        assert goal.matrix_world.translation.z == pytest.approx(height, abs=1e-4)
+        assert missed(began, "RightHand") < HIT

@@ -37,7 +37,8 @@ def _after_update(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
         changed = ob is None or bool(live.suspended) or not is_in(ob, scene.objects) or _was_changed(depsgraph, ob)
         force = changed and changes.take_in(live, collection, ob, scene)
         if characters.get(live.collection) is live:
-            solving.update(live, scene, depsgraph, force=force)
+            if solving.update(live, scene, depsgraph, force=force):
+                solving.agree(live, scene)
             _compare_later()
 
 
@@ -98,6 +99,7 @@ def _after_frame(scene: bpy.types.Scene, depsgraph: Any = None) -> None:
             live.problem = str(error)
             continue
         live.pending = solving.update(live, scene, depsgraph, force=True, placed=placed, goes_on=False)
+        solving.agree(live, scene, goes_on=False)
 
 
 def _before_undo(*_: object) -> None:

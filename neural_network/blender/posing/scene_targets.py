@@ -19,7 +19,7 @@ from ...ik.extra_targets import EYES
 from ...ik.solver import REACHED
 from ..host import actions, rig_checks
 from ..host.rig import metres
-from .state import BESIDE, ROOT, LiveCharacter, Target, effector_roles, local, target_objects
+from .state import BESIDE, ROOT, LiveCharacter, Target, effector_roles, local, settings_of, target_objects
 
 GIVEN = 4096  # rotations that Live IK gave a target, any of which may come back when a drag is cancelled
 MOVED = (1e-4, 1e-6)  # [leg lengths], and 1 - |cos| of half the angle: beyond this somebody moved a target
@@ -177,6 +177,7 @@ def _release(targets: list[Any]) -> None:
 def read_settings(live: LiveCharacter, collection: bpy.types.Collection) -> None:
     """Read the settings of all targets."""
     found = target_objects(collection)
+    body = settings_of(collection).armature
     order = [("EFFECTOR", role) for role in effector_roles(live)] + [("ROOT", ROOT)]
     order += [("HINT", role) for role in effector_roles(live) if role in rig_checks.LIMBS]
     order += [("CHEST", "Chest"), ("LOOK", "Head")]
@@ -187,13 +188,49 @@ def read_settings(live: LiveCharacter, collection: bpy.types.Collection) -> None
             targets.append(Target("", kind, role))
             continue
         own = ob.neural_ik_target
-        data = ob.animation_data
-        driven = ob.parent is not None or len(ob.constraints) > 0
-        driven = driven or (data is not None and (data.action is not None or len(data.drivers) > 0))
+        driven = _is_driven(ob)
         turned = own.turned or driven
-        targets.append(Target(ob.name, kind, role, own.use, own.weight, own.turn_weight, own.pin, turned, driven))
+        carried = driven and _is_carried(ob, body)
+        made = Target(ob.name, kind, role, own.use, own.weight, own.turn_weight, own.pin, turned, driven, carried)
+        targets.append(made)
     live.targets = targets
     _update_weights(live)
+
+
+def _is_driven(ob: Any) -> bool:
+    """Whether something else moves an object: an action, a driver, a constraint or a parent."""
+    data = ob.animation_data
+    animated = data is not None and (data.action is not None or len(data.drivers) > 0)
+    return animated or ob.parent is not None or len(ob.constraints) > 0
+
+
+def note_driven(live: LiveCharacter, collection: Any) -> None:
+    """Read the settings again if something else moves a target now, such as keys it was just given, or moves it no longer."""
+    for target in live.targets:
+        found = local(bpy.data.objects, target.name) if target.name else None
+        if found is not None and _is_driven(found) != target.driven:
+            read_settings(live, collection)
+            return
+
+
+def _is_carried(ob: Any, body: Any) -> bool:
+    """Whether an object's parents or constraints, or theirs, lead to a bone of ``body``: then it moves as that is posed."""
+    waiting, seen = [ob], set()
+    while waiting:
+        found = waiting.pop()
+        if found is None or found.name in seen:
+            continue
+        seen.add(found.name)
+        if found.parent == body and found.parent_type == "BONE":
+            return True
+        for constraint in found.constraints:
+            several = [(t.target, t.subtarget) for t in getattr(constraint, "targets", ())]
+            for aim, bone in [(getattr(constraint, "target", None), getattr(constraint, "subtarget", "")), *several]:
+                if aim == body and bone:
+                    return True
+                waiting.append(aim if aim != body else None)
+        waiting.append(found.parent if found.parent != body else None)
+    return False
 
 
 def _update_weights(live: LiveCharacter) -> None:

@@ -39,11 +39,16 @@ from .state import (
     effector_rotations,
     is_in,
     local,
+    paused,
     settings_of,
     start_over,
     store_channels,
 )
 
+AGREES, AGREED = (
+    12,
+    2e-5,
+)  # solves until the body and targets that it moves agree; [leg lengths, 1 - |cos| of half the angle]
 FARTHEST = 1e9  # [m]: beyond this no target is
 UNMOVED = (
     1e-6  # [leg lengths], and 1 - |cos| of half the angle: float32 rounding of a transform to world space and back
@@ -69,10 +74,12 @@ def update(
     force: bool = False,
     placed: np.ndarray | None = None,
     goes_on: bool = True,
+    still: bool = False,
 ) -> bool:
     """Solve one character and write its pose if a target or a setting changed; True if it was solved.
 
     ``goes_on`` is false for another frame, whose pose must not depend on the frames shown before.
+    ``still``: hands and feet that are on keep the rotation of the answer before, so that what they carry does not turn with this one.
     ``placed`` (T, 7) are the transforms of targets that were just moved and that Blender has not evaluated yet.
     """
     began = time.perf_counter()
@@ -111,7 +118,7 @@ def update(
     live.dirty = False
     goes_on = goes_on and live.solved_for is not None  # what was rebuilt is shown again, which changes nothing
     try:
-        _solve(live, ob, settings, transforms, scene, depsgraph, unit, goes_on)
+        _solve(live, ob, settings, transforms, scene, depsgraph, unit, goes_on, still)
     except ValueError as error:
         live.problem, live.solved_for = str(error), transforms
         color_by_what_is_shown(live, ob, transforms)
@@ -123,6 +130,28 @@ def update(
     live.seconds.append(time.perf_counter() - began)
     live.solves += 1
     return True
+
+
+def agree(live: LiveCharacter, scene: bpy.types.Scene, goes_on: bool = True) -> None:
+    """Solve again while targets that are on move with the body, such as on a prop in the other hand, until both agree."""
+    if not any(target.carried and target.use and target.name for target in live.targets):
+        return
+    collection = local(bpy.data.collections, live.collection)
+    ob = settings_of(collection).armature
+    limit = AGREED * live.rig.skeleton.leg_length
+    for _ in range(AGREES):
+        if live.solved_for is None or live.problem or live.suspended:
+            return
+        with paused():
+            bpy.context.view_layer.update()
+        now, _ = scene_targets.read_transforms(live, ob)
+        moved = [
+            target.carried and target.use and scene_targets.differs(a, b, limit, AGREED)
+            for target, a, b in zip(live.targets, now.tolist(), live.solved_for.tolist(), strict=True)
+        ]
+        if not any(moved):
+            return
+        update(live, scene, bpy.context.evaluated_depsgraph_get(), force=True, goes_on=goes_on, still=True)
 
 
 def color_by_what_is_shown(live: LiveCharacter, ob: Any, transforms: np.ndarray) -> None:
@@ -150,8 +179,11 @@ def _solve(
     depsgraph: Any,
     unit: float,
     goes_on: bool,
+    still: bool,
 ) -> None:
     """Solve for targets (T, 7) and write the pose; ``unit`` is the metres in a Blender unit, ``goes_on`` as of DragSession.solve.
+
+    ``still`` as of :func:`update`.
 
     Raises ValueError for targets or a pose that are not finite numbers.
     """
@@ -168,7 +200,7 @@ def _solve(
     mask = pose_writing.selected(ob, live.rig) if settings.selected_only else None
     fit = Fit()
     while True:
-        quaternions, root = _pose(live, settings, wanted, transforms, goes_on)
+        quaternions, root = _pose(live, settings, wanted, transforms, goes_on, still)
         if not (np.isfinite(quaternions).all() and np.isfinite(root).all()):
             raise ValueError(
                 "the solved pose has numbers that are not finite: move the targets nearer to the character"
@@ -204,7 +236,7 @@ def _bad(row: np.ndarray) -> str:
 
 
 def _pose(
-    live: LiveCharacter, settings: Any, wanted: np.ndarray, transforms: np.ndarray, goes_on: bool
+    live: LiveCharacter, settings: Any, wanted: np.ndarray, transforms: np.ndarray, goes_on: bool, still: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """The solved pose with hints and strength: rot_local (J, 4) and the root's head (3) [m, rig space]."""
     assert live.goals is not None
@@ -214,7 +246,7 @@ def _pose(
         firm = np.array([t.pin != "NONE" for t in effectors])
         if live.shift is not None:
             firm |= np.any(live.shift, axis=1)
-        turned = np.array([t.turned for t in effectors]) | firm
+        turned = np.array([t.turned or (still and t.use) for t in effectors]) | firm
         live.session.settings = _conditions(settings.balance, settings.solid)
         extras = _extras(live, transforms)
         solution = live.session.solve(live.goals, MAX_STEPS, settings.limits, free_root, turned, firm, goes_on, extras)
@@ -397,6 +429,7 @@ def follow_animation(live: LiveCharacter, collection: Any, ob: bpy.types.Object)
 
     Returns the targets' new transforms (T, 7), which Blender has not evaluated yet; None if they stay where they are.
     """
+    scene_targets.note_driven(live, collection)
     now = runtime.snapshot(ob)
     old = live.base_transforms
     if isinstance(live.rig, ControlRig):

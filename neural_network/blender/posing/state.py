@@ -62,6 +62,8 @@ class Target:
     """It was turned since it was switched on."""
     driven: bool = False
     """It is animated, parented or constrained, so Live IK never moves it."""
+    carried: bool = False
+    """The body moves it: it is parented or constrained to it, such as to a prop in the other hand."""
 
 
 @dataclass
