@@ -184,7 +184,7 @@ def _add_solve(commands: argparse._SubParsersAction[argparse.ArgumentParser], sa
         type=number(int, 1, MOST_HYPOTHESES),
         metavar="N",
         help="so many near training frames propose poses too, where the weights hold some: nearer to how the character "
-        "moves, in about twice the time (1)",
+        "moves, in about twice the time (1, or 8 where the weights come from fewer than 16 takes)",
     )
     parser.add_argument("--limits", action="store_true", help="keep every joint inside its limits")
     parser.add_argument(
@@ -207,7 +207,7 @@ def run_solve(args: argparse.Namespace, say: Say) -> int:
     goals, ignored = targets_file.load(args.targets, solver.skeleton)
     if ignored:
         say(f"note: {args.targets.name}: not used: {', '.join(ignored)}", error=True)
-    solution = solver.solve_batch(goals, steps, args.limits, True if args.free_root else None, args.hypotheses or 1)
+    solution = solver.solve_batch(goals, steps, args.limits, True if args.free_root else None, args.hypotheses)
     targets_file.save(args.output, solution, solver.skeleton)
     for line, error in _solve_summary(goals, solution, solver.skeleton.leg_length):
         say(line if error else f"{args.output}: {line}", error=error)

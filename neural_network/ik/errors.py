@@ -102,7 +102,7 @@ def predicted(net: Network, targets: Targets, truth: Truth) -> Errors:
 
 
 def refined_errors(
-    net: Network, targets: Targets, truth: Truth, rotations_given: bool = True, hypotheses: int = 1
+    net: Network, targets: Targets, truth: Truth, rotations_given: bool = True, hypotheses: int | None = None
 ) -> Errors:
     """Errors after 3 steps as the solver takes them, limits off; with the targets' rotations where the network takes them.
 

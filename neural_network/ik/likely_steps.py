@@ -50,8 +50,12 @@ class Proposal(NamedTuple):
     """[rad] most that a joint turns in one step."""
 
 
-def proposal(prior: Prior, rot: np.ndarray, targets: EffectorTargets, hypotheses: int = 1) -> Proposal:
-    """What is likely given the network's answers ``rot`` (3, J, N), and as many near frames as there are ``hypotheses``, if several."""
+def proposal(prior: Prior, rot: np.ndarray, targets: EffectorTargets, hypotheses: int | None = None) -> Proposal:
+    """What is likely given the network's answers ``rot`` (3, J, N), and as many near frames as there are ``hypotheses``, if several.
+
+    None takes what suits the data, :attr:`.Prior.hypotheses`.
+    """
+    hypotheses = prior.hypotheses if hypotheses is None else hypotheses
     turns = rotations.matrix_components(rot)
     answers = deviations(np.ascontiguousarray(turns.transpose(3, 2, 0, 1)), prior.mean)
     given = int(_all_given(targets))

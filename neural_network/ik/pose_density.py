@@ -37,6 +37,8 @@ class PoseDensity:
     """(F, J, 3) core rotations [rad] of training frames in their order; the root's without heading. F may be 0."""
     frames_error: np.ndarray
     """(2, D, D) [rad^2] second moments of the errors of the mean of eight near frames."""
+    takes: int = 1
+    """How many takes the training frames come from."""
 
 
 def deviations(turns: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -53,6 +55,7 @@ def to_tensors(density: PoseDensity) -> dict[str, np.ndarray]:
         "pose_network_error": density.network_error.astype("<f4"),
         "pose_frames": density.frames.astype("<f2"),
         "pose_frames_error": density.frames_error.astype("<f4"),
+        "pose_takes": np.array([density.takes], "<i4"),
     }
 
 
@@ -84,4 +87,7 @@ def from_tensors(tensors: Mapping[str, np.ndarray], skeleton: Skeleton) -> PoseD
         matrix = found[name]
         if not np.allclose(matrix, matrix.swapaxes(-1, -2), atol=1e-6) or np.linalg.eigvalsh(matrix).min() <= 0:
             raise ValueError(f"{name}: is no covariance: not symmetric, or not positive")
-    return PoseDensity(*(found[name] for name in shapes))
+    takes = tensors["pose_takes"]
+    if takes.shape != (1,) or takes.dtype.kind not in "iu" or takes[0] < 1:
+        raise ValueError(f"pose_takes: expected how many takes there were, got {takes}")
+    return PoseDensity(**{name.removeprefix("pose_"): array for name, array in found.items()}, takes=int(takes[0]))

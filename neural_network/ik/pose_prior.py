@@ -24,6 +24,8 @@ TRUST_EACH = 0.4  # weight of the network's answer and of the near frames where 
 BLOCK = 6  # kept frames in a row of which one at most is a hypothesis: neighbours say the same
 TURN_WEIGHT = 0.2  # [leg lengths / rad] how much a turn counts in the distance of frames
 UP_WEIGHT = 0.3  # [leg lengths] how much the direction of up in the Hips counts
+SEVERAL = 8  # hypotheses where takes are few
+FEW_TAKES = 16  # fewer takes than this are few
 FEW = 4  # hypotheses that near frames stand for where the network proposes nothing
 AROUND = 8  # frames around a pose for each hypothesis, whose covariance says how poses like it differ
 NARROW = 0.5  # share of the median squared distance at which their weight falls by 1 / e
@@ -39,11 +41,14 @@ class Prior:
         unmean: (J - 1, 4, 4) that take quaternions of the bones but the root, as columns, to their deviations from it.
         metric: (2, D, D) covariance of the pose about the likely one, without and with all rotations of the targets given.
         scale: (2) [rad^2] mean variance of each.
+        hypotheses: near frames that propose beside the network unless a caller says otherwise: several where the network has seen
+            so few takes that another action is soon unlike all of them.
     """
 
     def __init__(self, skeleton: Skeleton, density: PoseDensity) -> None:
         """Prepare ``density`` for ``skeleton``, which may have other proportions than the body it was learned from."""
         self._skeleton, self._density = skeleton, density
+        self.hypotheses = SEVERAL if density.takes < FEW_TAKES else 1
         self.mean = rotations.matrix_from_axis_angle(density.mean)
         centre = rotations.quaternion_from_axis_angle(density.mean[1:]) * quick.CONJUGATE
         self.unmean = np.stack([quick.left_product(q) for q in centre])

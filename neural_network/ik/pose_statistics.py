@@ -47,7 +47,7 @@ def fit(net: Network, samples: Samples, train: np.ndarray, held: np.ndarray, tak
     truth = deviations(_turns(samples, judged), centre)
     targets, _ = batches.asked(net.layout, rig, samples, judged)
     unknown = np.zeros((2, size, size))
-    density = PoseDensity(mean, covariance, unknown, frames, unknown)
+    density = PoseDensity(mean, covariance, unknown, frames, unknown, takes)
     near = NearFrames(rig, density)
     key = keys(targets.positions, targets.turned, targets.root)
     errors, near_errors = [], []

@@ -82,8 +82,11 @@ class RootFrame(NamedTuple):
 class SinglePoseSolver:
     """A network and its rig, prepared for solving one pose at a time."""
 
-    def __init__(self, net: Network) -> None:
-        """Prepare ``net``; its skeleton is the rig that will be solved."""
+    def __init__(self, net: Network, trusted: bool = True) -> None:
+        """Prepare ``net``; its skeleton is the rig that will be solved.
+
+        Not ``trusted``, because it learned on another body, it proposes no poses where its density can.
+        """
         rig = net.skeleton
         self.net, self.rig = net, rig
         self.leg_length = float(rig.leg_length)
@@ -115,6 +118,7 @@ class SinglePoseSolver:
         self.prior = net.prior
         self.needs_all = not net.layout.mask
         """Whether the network can do nothing with some of the targets alone."""
+        self.trusted = trusted
         self.unknown = net.layout.rotation_columns(rig)
 
     # ------------------------------------------------------------------ the three calls
@@ -128,7 +132,7 @@ class SinglePoseSolver:
         previous: PreviousPose | None,
         anchor: AnchorPose | None = None,
         tolerance: float | None = None,
-        hypotheses: int = 1,
+        hypotheses: int | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, PreviousPose]:
         """Solve checked goals: rot_local (J, 4), the Hips' head (3) [m], errors (E) [m], and the pose for the next call.
 
@@ -143,9 +147,8 @@ class SinglePoseSolver:
         weights, orientation_weights, active = _weights_and_mask(goals)
         likely = None
         alone = self.prior is None or anchor is not None or free or not steps
-        few = self.needs_all and previous is None and active is not None and not active[0].all()
-        if few and not alone:
-            assert active is not None
+        few = active is not None and not active[0].all()
+        if not alone and (self.needs_all and previous is None if few else not self.trusted):
             turns, likely = self._without_network(positions, target_rotations, active, frame.hips)
             shift = np.zeros(3)
         else:
@@ -208,12 +211,13 @@ class SinglePoseSolver:
         positions: np.ndarray,
         target_rotations: np.ndarray | None,
         active: np.ndarray | None,
-        hypotheses: int,
+        hypotheses: int | None,
     ) -> LikelyOne:
         """What the first steps from the network's pose ``quaternions`` (J, 4) need: the metric, and how far from the likely pose it is."""
         prior = self.prior
         assert prior is not None
         given = int(active is None or bool(active.all()))
+        hypotheses = prior.hypotheses if hypotheses is None else hypotheses
         apart = np.matmul(prior.unmean, quaternions[1:, :, None])[:, :, 0]
         answers = quick.axis_angle_from_quaternion(apart).reshape(-1)
         if hypotheses > 1 and prior.frames is not None:
@@ -224,9 +228,9 @@ class SinglePoseSolver:
         return LikelyOne(off, prior.metric[given], steps, 0, likely_steps.MOST, float(prior.scale[given]))
 
     def _without_network(
-        self, positions: np.ndarray, target_rotations: np.ndarray | None, active: np.ndarray, hips: np.ndarray
+        self, positions: np.ndarray, target_rotations: np.ndarray | None, active: np.ndarray | None, hips: np.ndarray
     ) -> tuple[np.ndarray, LikelyOne]:
-        """The likely pose (J, 3, 3) where too few targets are given for the network, and how the targets are met from it."""
+        """The likely pose (J, 3, 3) where the network does not propose one, and how the targets are met from it."""
         prior = self.prior
         assert prior is not None
         key, known = self._key(positions, target_rotations, active, hips)

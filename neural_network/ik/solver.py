@@ -33,6 +33,8 @@ STEPS = 3  # refinement steps after the network
 BATCH = 1024  # poses solved at once: fewer spend their time in NumPy's calls, more no longer fit the processor's cache
 REACHED = 1e-3  # [m] a target nearer than this counts as reached
 PROPORTIONS_WARN = 0.05  # [leg lengths] bones of another rig may differ this much without a warning
+LENGTHS_ALIKE = 0.08  # a bone may be longer or shorter by this share before the network is not trusted on that body
+SHORT_BONE = 0.05  # [leg lengths] bones shorter than this do not count there
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class Solver:
         effectors: names of the controlled bones, in the order of the rows of :class:`Goals`.
         skeleton: the rig that is solved.
         net: the network, on that rig.
-        warning: a sentence if the rig's proportions differ much from those the network was trained on, else empty.
+        warning: a sentence if the rig's proportions differ much from those the network was trained on, and the weights do not say
+            how the character poses without it; else empty.
     """
 
     def __init__(self, net: Network, skeleton: Skeleton | None = None) -> None:
@@ -77,12 +80,14 @@ class Solver:
         net.skeleton.require_same(rig, "the rig")
         difference = net.skeleton.proportion_difference(rig)
         self.warning = ""
-        if difference > PROPORTIONS_WARN and not net.meta.get("config", {}).get("proportions"):
+        one_body = not net.meta.get("config", {}).get("proportions")
+        if one_body and net.density is None and difference > PROPORTIONS_WARN:
             self.warning = f"the rig's bones differ by up to {difference * 100:.0f} % of a leg from those trained on"
+        trusted = not one_body or _longest_change(net.skeleton, rig) < LENGTHS_ALIKE
         self.net = replace(net, skeleton=rig)
         self.skeleton = rig
         self.effectors = tuple(rig.names[e] for e in rig.effectors)
-        self._single = single_pose.SinglePoseSolver(self.net)
+        self._single = single_pose.SinglePoseSolver(self.net, trusted)
         bones = list(rig.effectors)
         self._bones = np.array(bones)
         self._feet = [bones.index(f) for f in rig.feet]
@@ -109,7 +114,7 @@ class Solver:
         limits: bool = False,
         free_root: bool | None = None,
         tolerance: float = single_pose.TOLERANCE,
-        hypotheses: int = 1,
+        hypotheses: int | None = None,
     ) -> Solution:
         """The pose for one set of ``goals``: the network's, then at most ``steps`` refinement steps.
 
@@ -133,6 +138,7 @@ class Solver:
             tolerance: squared error [leg lengths, rad] that needs no further step; 0 takes all steps.
             hypotheses: so many of the nearest training frames propose poses too, beside the network; nearer to how the
                 character moves, in about twice the time. Nothing changes where the weights hold no frames, or the Hips are free.
+                None takes 1, or 8 for weights that were learned from fewer than 16 takes.
 
         Targets out of reach give the closest pose, and ``reached`` is False for them. Raises ValueError for wrong shapes, NaN
         and infinity.
@@ -146,7 +152,7 @@ class Solver:
         steps: int = STEPS,
         limits: bool = False,
         free_root: bool | None = None,
-        hypotheses: int = 1,
+        hypotheses: int | None = None,
     ) -> Solution:
         """Many poses at once: ``goals`` with a leading axis (N) on every array, or a sequence of single ones.
 
@@ -290,7 +296,7 @@ class Solver:
         return rot, shift
 
     def _solve_part(
-        self, goals: Goals, steps: int, limits: bool, free: bool, hypotheses: int
+        self, goals: Goals, steps: int, limits: bool, free: bool, hypotheses: int | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """rot_local (N, J, 4), the Hips' heads (N, 3) [m] and errors (N, E) [m] of checked goals."""
         rig = self.skeleton
@@ -311,7 +317,8 @@ class Solver:
         )
         prior = None if free else self._single.prior
         likely = shift = None
-        if prior is not None and steps and self._single.needs_all and not np.all(given[0]):
+        some = not np.all(given[0])
+        if prior is not None and steps and (self._single.needs_all if some else not self._single.trusted):
             rot, likely = likely_steps.without_network(prior, effector_targets, targets.root)
         else:
             rot, shift = self._predict(goals, targets)
@@ -345,7 +352,7 @@ class Solver:
         previous: single_pose.PreviousPose | None,
         anchor: single_pose.AnchorPose | None = None,
         tolerance: float | None = None,
-        hypotheses: int = 1,
+        hypotheses: int | None = None,
     ) -> tuple[Solution, single_pose.PreviousPose]:
         began = time.perf_counter()
         goals = checked(goals, self.skeleton, many=False)
@@ -354,6 +361,13 @@ class Solver:
             goals, steps, limits, free, previous, anchor, tolerance, hypotheses
         )
         return Solution(quaternions, root_pos, error, error < REACHED, steps, time.perf_counter() - began), pose
+
+
+def _longest_change(learned: Skeleton, rig: Skeleton) -> float:
+    """By which share of its length, both in leg lengths, some bone of ``rig`` differs from that of ``learned``."""
+    one, other = (np.linalg.norm(s.offsets, axis=1) / s.leg_length for s in (learned, rig))
+    long = one > SHORT_BONE
+    return float(np.abs(other[long] / one[long] - 1).max(initial=0))
 
 
 def _kinds(goals: Goals) -> np.ndarray:

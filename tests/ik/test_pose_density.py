@@ -124,7 +124,7 @@ def test_a_model_file_holds_the_density_and_solves_alike(tmp_path: Path) -> None
     for name, array in vars(net.density).items():
         np.testing.assert_array_equal(getattr(again.density, name), array, err_msg=name)
     rows = np.flatnonzero(parts == TEST)
-    for hypotheses in (1, 8):
+    for hypotheses in (1, 8, None):
         found = [
             errors.refined_errors(n, *batches.asked(n.layout, n.skeleton, samples, rows), hypotheses=hypotheses).joints
             for n in (net, again)
@@ -314,7 +314,7 @@ def test_a_step_leads_to_the_most_likely_pose_that_meets_the_targets_as_far_as_s
     turn *= 2 * np.tan(0.5 * angle) / np.maximum(angle, 1e-12)  # of Cayley's rotation
     step = turn.reshape(4, -1)
     for i in range(4):
-        np.testing.assert_allclose(slopes[i] @ step[i], missing[i], atol=1e-3 * np.abs(missing[i]).max())
+        np.testing.assert_allclose(slopes[i] @ step[i], missing[i], atol=3e-3 * np.abs(missing[i]).max())
         off, ways = likely.off[i] + step[i], likely.metric @ slopes[i].T
         force, *_ = np.linalg.lstsq(ways, off, rcond=None)
         np.testing.assert_allclose(ways @ force, off, atol=1e-6 * np.abs(off).max())
@@ -335,6 +335,40 @@ def test_near_frames_as_hypotheses_help_where_the_body_moves_as_it_did() -> None
     targets, truth = batches.asked(net.layout, net.skeleton, samples, np.flatnonzero(parts == TEST))
     one, eight = (errors.refined_errors(net, targets, truth, hypotheses=h) for h in (1, 8))
     assert eight.joints.mean() < one.joints.mean()
+
+
+def test_few_takes_make_several_hypotheses_the_default() -> None:
+    net, _, samples, parts = learned()
+    assert net.density is not None
+    targets, truth = batches.asked(net.layout, net.skeleton, samples, np.flatnonzero(parts == TEST))
+    for takes, alike in ((3, 8), (300, 1)):
+        own = replace(net, density=replace(net.density, takes=takes))
+        found = [errors.refined_errors(own, targets, truth, hypotheses=h).joints for h in (None, alike)]
+        np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_a_body_of_other_proportions_is_posed_without_the_network() -> None:
+    """The same rotations on a body with arms and legs of other lengths: the network's guess would be of its own body."""
+    net, poses, samples, parts = learned()
+    rig, rows = net.skeleton, np.flatnonzero(parts == TEST)
+    rest = rig.rest_arm.copy()
+    for j in range(1, rig.count):
+        longer = {"LeftForeArm": 1.2, "LeftHand": 1.2, "RightForeArm": 1.2, "RightHand": 1.2}.get(rig.names[j], 1.0)
+        parent = rig.parents[j]
+        rest[j, :3, 3] = rest[parent, :3, 3] + longer * (rig.rest_arm[j, :3, 3] - rig.rest_arm[parent, :3, 3])
+    body = replace(rig, rest_arm=rest)
+    goals = targets_file.of_poses(replace(poses, skeleton=body), samples, rows)
+    true = fk.armature_matrices(body, poses.rot[rows].astype(float), poses.root_pos[rows].astype(float))[..., :3, 3]
+    off = []
+    for weights in (net, replace(net, density=None)):
+        solver = Solver(weights, body)
+        assert bool(solver.warning) == (weights.density is None)
+        answer = solver.solve_batch(goals)
+        heads = fk.armature_matrices(body, answer.rotations, answer.root_pos)[..., :3, 3]
+        off.append(np.linalg.norm(heads - true, axis=-1).mean())
+        alone = solver.solve(Goals(**{n: v[0] if isinstance(v, np.ndarray) else v for n, v in vars(goals).items()}))
+        assert np.abs(np.sum(alone.quaternions * answer.quaternions[0], axis=-1)).min() > np.cos(1e-3)
+    assert off[0] < off[1]
 
 
 def test_a_step_that_would_lead_away_is_not_taken() -> None:
