@@ -403,7 +403,7 @@ def _judged(measured: Sequence[Measured], pooled: dict[str, Errors | None], clip
     alone = figure(
         "effector error, network alone", "mm", holdout, clip, PLAIN, lambda e: e.effector.mean(axis=0) * 1000
     )
-    after = f"network + {REFINE_STEPS} steps"
+    after = f"network + {REFINE_STEPS} exact steps"
     joints = figure(f"joint error (MPJPE), {after}", "mm", refined, compared, STEPPED, lambda e: e.joints * 1000)
     turns = figure(f"joint rotation error, {after}", "degrees", refined, compared, STEPPED, lambda e: e.rotation)
     rivals = [joints.rivals[names[name]] for name in RIVALS if names[name] in joints.rivals]
@@ -473,7 +473,7 @@ def rows_of(card: dict[str, Any]) -> list[tuple[str, dict[str, Any] | None]]:
     given = card["given"]
     return [
         ("network alone", card["holdout"]),
-        (f"network + {REFINE_STEPS} steps", card["refined"]),
+        (f"network + {REFINE_STEPS} exact steps", card["refined"]),
         *((label, card[name]) for name, label in _MORE if name in card),
         ("network, ground/phase/task zeroed", card["without_context"]),
         *((label, card["baselines"][name]) for name, label in labels(given["orientations"], not given["hips"])),
@@ -482,7 +482,7 @@ def rows_of(card: dict[str, Any]) -> list[tuple[str, dict[str, Any] | None]]:
 
 _MORE = (
     ("hypotheses", f"the same with {errors.HYPOTHESES} hypotheses"),
-    ("refined_positions", f"network + {REFINE_STEPS} steps, positions only"),
+    ("refined_positions", f"network + {REFINE_STEPS} exact steps, positions only"),
     ("hypotheses" + errors.POSITIONS, f"the same with {errors.HYPOTHESES} hypotheses"),
 )
 

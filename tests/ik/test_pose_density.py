@@ -302,7 +302,7 @@ def test_a_step_leads_to_the_most_likely_pose_that_meets_the_targets_as_far_as_s
     bones = list(rig.effectors)
     near = heads[:, bones] + 0.01 * (targets.positions - heads[:, bones])
     asked_for = EffectorTargets(near)
-    likely = likely_steps.proposal(net.prior, rot, asked_for)
+    likely = likely_steps.proposal(net.prior, rot, asked_for, 1)
     likely = likely._replace(off=1e-3 * likely.off, most=9.0)
     found, _ = likely_steps._approach(rig, rot, asked_for, 1, likely, False)
     aims = refinement.weighted_targets(asked_for, heads[:, bones], turned[:, :, bones])
