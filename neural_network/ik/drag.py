@@ -65,6 +65,7 @@ class Drag:
         change: (3 J + 3) the answer: rotation vectors [rad, core axes] after each bone's rotation in the pose that the drag
             began with, and the Hips' way [leg lengths, core axes]. Set it to go on from another answer.
         quaternions: (J, 4) rot_local of the last answer as unit quaternions (w, x, y, z), w >= 0.
+        most_steps: of an answer.
         settled: whether the last answer ended because more steps would have changed little.
     """
 
@@ -98,6 +99,7 @@ class Drag:
         """
         covariance = density.shipped(skeleton) if covariance is None else covariance
         self.skeleton, self.settings = skeleton, settings or DragSettings()
+        self.most_steps = self.settings.steps
         self._plan = make_plan(skeleton, True)
         self._shape = make_shape(skeleton)
         self._hinges = make_hinges(skeleton, self._shape)
@@ -324,7 +326,7 @@ class Drag:
         pose, found, cost = self._look(self._pose(self.change), self.change, centre)
         self.settled, hills, straight = True, 0, False
         self._trust = max(self._trust, TRUST_LEAST)
-        for number in range(settings.steps):
+        for number in range(self.most_steps):
             likely, met, bent = self._likely(pose, found, centre, metric, straight)
             step = centre + likely - self.change
             largest = float(np.abs(step[:-3]).max())

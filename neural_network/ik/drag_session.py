@@ -25,7 +25,8 @@ from .solver import REACHED, Solution
 
 STRICT = 1e-5  # [rad^2] variance of joint limits that are asked for
 SETTLED = 0.004  # [rad] a pose that jumped is answered again until it changes less
-AGAIN = 16  # answers to the same goals at most, until a pose that jumped is settled
+AGAIN, AGAIN_MOVED = 16, 4  # answers to the same goals at most, until the pose of another frame or of a jump is settled
+STRIDE_STEPS = 3  # of an answer on the way
 STRIDE, STRIDES = (
     0.1,
     12,
@@ -139,11 +140,12 @@ class DragSession:
             jumps = not goes_on or begin is None
             for positions in self._way(drag, goals.positions, weights, begin_goals):
                 jumps |= positions is not goals.positions
+                drag.most_steps = drag.settings.steps if positions is goals.positions else STRIDE_STEPS
                 _, root, missed = drag.solve(
                     positions, weights, goals.rotations, turn_weights, hips, turned, firm, extras
                 )
             before = None
-            for _ in range(AGAIN):
+            for _ in range(AGAIN_MOVED if goes_on else AGAIN):
                 still = before is not None and np.abs(drag.change - before).max() < SETTLED
                 if (still or not jumps) and (drag.settled or missed.max() < REACHED):
                     break
