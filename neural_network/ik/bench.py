@@ -215,7 +215,7 @@ def _batched_rows(solver: Solver, poses: PoseSet, samples: Samples, seconds: flo
     rng = np.random.default_rng(2)
     rows = rng.integers(0, poses.frames, MANY)
     goals = targets_file.of_poses(poses, samples, rows)
-    singles = [_single(goals, i) for i in range(min(MANY, 256))]
+    singles = [single_goals(goals, i) for i in range(min(MANY, 256))]
 
     at = [0]
 
@@ -252,7 +252,7 @@ def _batched_rows(solver: Solver, poses: PoseSet, samples: Samples, seconds: flo
         )
 
 
-def _single(goals: Goals, i: int) -> Goals:
+def single_goals(goals: Goals, i: int) -> Goals:
     """Goals of the pose ``i`` of many."""
     made: dict[str, Any] = {name: None if value is None else value[i] for name, value in vars(goals).items()}
     return Goals(**made)
