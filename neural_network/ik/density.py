@@ -18,10 +18,13 @@ from ..core import rotations
 from ..core.reference_rig import reference
 from ..core.skeleton import Skeleton, mirrored_bones
 from ..learning import model_file
+from ..motion import pose_set
 from ..motion.pose_set import PoseSet
 from .context import headings
+from .pose_density import PoseDensity, is_covariance
 
 KIND = "human"
+SEED = 21  # of the pose changes drawn from a character's takes
 SHIPPED = Path(__file__).resolve().parents[2] / "training_data" / "weights" / "human.npy"
 """The covariance of people's pose changes on the reference rig; ``training_data/README.md`` says what it was made from."""
 SHORTEST, LONGEST = 0.3, 2.0  # [s] between the two poses of a change
@@ -30,6 +33,7 @@ ROOT_SPREAD = 0.1  # [leg lengths] added to where the Hips move: data of walks a
 ANATOMY = 0.12  # share of a joint's range of motion that is added to its standard deviation
 LEAST = np.radians(3.0)  # [rad] added to every axis, so that none is frozen by data that never moved it
 HIPS_RANGE = np.radians(40.0)  # [rad] range of motion ascribed to the Hips, which have no joint limits
+HALF_OWN = 20  # takes of a character that count as much as all other people
 FREE_RANGE = np.radians(120.0)  # [rad] and to joints without limits
 
 
@@ -75,6 +79,19 @@ def change_covariance(poses: PoseSet, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(0.5 * (moments + mirror @ moments @ mirror.T))
 
 
+def changes_of(poses: PoseSet, rows: np.ndarray) -> np.ndarray | None:
+    """:func:`change_covariance` of the frames ``rows``, float32 as files hold it; None where no clip among them is long enough."""
+    clips, clip = np.unique(poses.clip[rows], return_inverse=True)
+    names = tuple(poses.clip_names[c] for c in clips)
+    part = pose_set.make(
+        poses.skeleton, poses.rot[rows], poses.root_pos[rows], clip, names, clip_fps=poses.clip_fps[clips]
+    )
+    try:
+        return change_covariance(part, np.random.default_rng(SEED)).astype(np.float32).astype(np.float64)
+    except ValueError:
+        return None
+
+
 def mirror_matrix(skeleton: Skeleton) -> np.ndarray:
     """(3 J + 3, 3 J + 3) that takes a pose change to that of the mirrored body."""
     other = mirrored_bones(skeleton)
@@ -101,6 +118,20 @@ def with_anatomy(skeleton: Skeleton, covariance: np.ndarray | None) -> np.ndarra
         out[at, at] += basis @ np.diag((ANATOMY * spans[j]) ** 2 + LEAST**2) @ basis.T
     out[-3:, -3:] += np.eye(3) * ROOT_SPREAD**2
     return out
+
+
+def of_character(skeleton: Skeleton, own: PoseDensity | None) -> np.ndarray | None:
+    """The covariance of pose changes for one character: people's, and its own the more the more takes it has been learned from.
+
+    None where neither is known.
+    """
+    people = shipped(skeleton)
+    if own is None or own.changes is None:
+        return people
+    if people is None:
+        return own.changes
+    share = own.takes / (own.takes + HALF_OWN)
+    return (1 - share) * people + share * own.changes
 
 
 def save(path: str | os.PathLike[str], skeleton: Skeleton, covariance: np.ndarray, about: dict[str, object]) -> None:
@@ -141,6 +172,6 @@ def load(path: str | os.PathLike[str], skeleton: Skeleton) -> np.ndarray | None:
         raise ValueError(f"{Path(path).name}: expected change_covariance ({size}, {size})")
     model_file.require_learned(dict(model.tensors))
     covariance = np.asarray(found, np.float64)
-    if not np.allclose(covariance, covariance.T) or np.linalg.eigvalsh(covariance).min() < -1e-6:
+    if not is_covariance(covariance):
         raise ValueError(f"{Path(path).name}: change_covariance is no covariance: not symmetric, or negative somewhere")
     return covariance

@@ -51,9 +51,10 @@ class DragSession:
         settings: how strong the conditions are; may be changed at any time.
     """
 
-    def __init__(self, skeleton: Skeleton) -> None:
-        """A session of a rig, without an anchor yet."""
+    def __init__(self, skeleton: Skeleton, covariance: np.ndarray | None = None) -> None:
+        """A session of a rig, without an anchor yet; ``covariance`` of its pose changes as for :class:`.Drag`."""
         self.skeleton, self.settings = skeleton, DragSettings()
+        self._covariance = covariance
         self._anchor: tuple[np.ndarray, np.ndarray] | None = None
         self._drag: Drag | None = None
         self._kept: tuple[float, bool, DragSettings] = (0.0, False, self.settings)
@@ -89,7 +90,7 @@ class DragSession:
 
     def on(self, skeleton: Skeleton) -> DragSession:
         """A session of the same bones in other proportions that goes on from this one's answer, once it has an anchor."""
-        out = DragSession(skeleton)
+        out = DragSession(skeleton, self._covariance)
         out.settings = self.settings
         out._change, out._goals, out._shown = self._change, self._goals, self._shown
         out.remember(self)
@@ -229,7 +230,7 @@ class DragSession:
                 self._change = self._shown = None  # what one kind of limits led to holds back the other
             settings = replace(self.settings, limits=STRICT, strict=True) if limits else self.settings
             rot, root = self._anchor
-            self._drag, self._kept = Drag(self.skeleton, rot, root, None, ground, settings), wanted
+            self._drag, self._kept = Drag(self.skeleton, rot, root, self._covariance, ground, settings), wanted
         return self._drag
 
     def _asked(

@@ -39,6 +39,8 @@ class PoseDensity:
     """(2, D, D) [rad^2] second moments of the errors of the mean of eight near frames."""
     takes: int = 1
     """How many takes the training frames come from."""
+    changes: np.ndarray | None = None
+    """(3 J + 3, 3 J + 3) second moments of the character's pose changes (see :mod:`.density`), where they are known."""
 
 
 def deviations(turns: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -56,6 +58,7 @@ def to_tensors(density: PoseDensity) -> dict[str, np.ndarray]:
         "pose_frames": density.frames.astype("<f2"),
         "pose_frames_error": density.frames_error.astype("<f4"),
         "pose_takes": np.array([density.takes], "<i4"),
+        **({} if density.changes is None else {"pose_changes": density.changes.astype("<f4")}),
     }
 
 
@@ -74,6 +77,8 @@ def from_tensors(tensors: Mapping[str, np.ndarray], skeleton: Skeleton) -> PoseD
         "pose_frames": (len(tensors["pose_frames"]), bones, 3),
         "pose_frames_error": (2, size, size),
     }
+    if "pose_changes" in tensors:
+        shapes["pose_changes"] = (size + 6, size + 6)
     found = {}
     for name, shape in shapes.items():
         if tensors[name].shape != shape:
@@ -85,9 +90,18 @@ def from_tensors(tensors: Mapping[str, np.ndarray], skeleton: Skeleton) -> PoseD
         if name == "pose_frames_error" and not len(found["pose_frames"]):
             continue
         matrix = found[name]
-        if not np.allclose(matrix, matrix.swapaxes(-1, -2), atol=1e-6) or np.linalg.eigvalsh(matrix).min() <= 0:
+        if not is_covariance(matrix) or np.linalg.eigvalsh(matrix).min() <= 0:
             raise ValueError(f"{name}: is no covariance: not symmetric, or not positive")
-    takes = tensors["pose_takes"]
+    if "pose_changes" in found and not is_covariance(found["pose_changes"]):
+        raise ValueError("pose_changes: is no covariance: not symmetric, or negative somewhere")
+    takes = np.asarray(tensors["pose_takes"])
     if takes.shape != (1,) or takes.dtype.kind not in "iu" or takes[0] < 1:
         raise ValueError(f"pose_takes: expected how many takes there were, got {takes}")
     return PoseDensity(**{name.removeprefix("pose_"): array for name, array in found.items()}, takes=int(takes[0]))
+
+
+def is_covariance(matrix: np.ndarray) -> bool:
+    """Whether matrices (..., D, D) are symmetric and nowhere negative, but for rounding."""
+    return bool(
+        np.allclose(matrix, matrix.swapaxes(-1, -2), atol=1e-6) and np.linalg.eigvalsh(matrix).min(initial=0) >= -1e-6
+    )

@@ -18,7 +18,6 @@ from ..core import forward_kinematics as fk
 from ..core import rotations
 from ..core.messages import counted
 from ..core.skeleton import Skeleton
-from ..motion import pose_set
 from ..motion.pose_set import PoseSet
 from . import baselines, batches, density, refinement
 from .context import LAYOUTS, Samples
@@ -32,7 +31,6 @@ from .solver import Solver
 BEFORE = 0.5  # [s] of the pose before
 FRAMES_MOST, FRAMES_SHARE = 40, 20  # frames judged: at most so many, and one of so many
 ANSWERS = 6  # answers to the same targets, until a drag has settled
-SEED = 21  # of the pose changes drawn
 MOVING = DragSettings(balance=None)  # walking is falling: who moves is not balanced over the feet
 
 
@@ -63,7 +61,7 @@ def measure(
         return []
     mean = batches.mean_pose(samples, train)
     known = baselines.frames_of(LAYOUTS["positions"], rig, samples, train)
-    changes = _changes_of(poses, train)
+    changes = density.changes_of(poses, train)
     solver, truth, earlier = Solver(net, rig), _bodies(poses, frames), _bodies(poses, before)
     true_heads = truth.heads(rig)
     targets = true_heads[:, list(rig.effectors)]
@@ -141,19 +139,6 @@ def _bodies(poses: PoseSet, rows: np.ndarray) -> Bodies:
     rig = poses.skeleton
     shift = poses.root_pos[rows].astype(np.float64) @ rig.axes.T / rig.leg_length
     return Bodies(batches.components(rig.to_core(poses.rot[rows])), np.ascontiguousarray(shift.T))
-
-
-def _changes_of(poses: PoseSet, train: np.ndarray) -> np.ndarray | None:
-    """Covariance of the pose changes of the frames ``train``; None where there are none long enough."""
-    clips, clip = np.unique(poses.clip[train], return_inverse=True)
-    names = tuple(poses.clip_names[c] for c in clips)
-    part = pose_set.make(
-        poses.skeleton, poses.rot[train], poses.root_pos[train], clip, names, clip_fps=poses.clip_fps[clips]
-    )
-    try:
-        return density.change_covariance(part, np.random.default_rng(SEED))
-    except ValueError:
-        return None
 
 
 def _with_root(rot: np.ndarray, of: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ from ..learning.stopping import Stopper, clear_cancel_file, exit_code
 from ..motion import characters, pose_set, splits
 from ..motion.pose_set import PoseSet
 from ..motion.splits import TEST, TRAIN, VALIDATION
-from . import losses, network, novelty, quality, report
+from . import density, losses, network, novelty, quality, report
 from .arguments import SHIPPED, UNLIMITED, config_of
 from .batches import components
 from .context import Samples, prepare
@@ -329,6 +329,11 @@ def _try(job: Job, write: Callable[[], None]) -> None:
 def complete(job: Job, trained: Trained, parts: np.ndarray, kind: str) -> Trained:
     """The network with everything that best.npy holds beside its weights."""
     net = replace(trained.net, meta=_meta(job, parts, kind, trained.figures))
+    if net.density is not None and job.args.data.resolve() != (SHIPPED / "training_data.npz").resolve():
+        changes = density.changes_of(job.own_poses, np.flatnonzero(parts[: job.own_poses.frames] == TRAIN))
+        net = replace(
+            net, density=replace(net.density, changes=changes)
+        )  # the shipped clips are nobody's way of moving
     return replace(trained, net=novelty.with_centres(net, job.poses, job.samples, parts))
 
 

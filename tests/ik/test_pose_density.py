@@ -17,6 +17,7 @@ from neural_network.core import rotations
 from neural_network.ik import (
     batches,
     context,
+    density,
     errors,
     likely_steps,
     network,
@@ -27,6 +28,7 @@ from neural_network.ik import (
     targets_file,
     task,
 )
+from neural_network.ik.drag_session import DragSession
 from neural_network.ik.network import Network
 from neural_network.ik.pose_density import PoseDensity
 from neural_network.ik.pose_prior import BLOCK, NearFrames, Prior, key_of_one, keys, known_keys
@@ -74,33 +76,33 @@ def asked(net: Network, samples: context.Samples, rows: np.ndarray) -> tuple[Eff
 
 def test_statistics_are_those_of_the_training_frames() -> None:
     net, _, samples, parts = learned()
-    density = net.density
-    assert density is not None
+    stats = net.density
+    assert stats is not None
     train = np.flatnonzero(parts == TRAIN)
     turns = rotations.matrix_from_axis_angle(samples.rot[train].astype(np.float64))
-    found = pose_density.deviations(turns, rotations.matrix_from_axis_angle(density.mean))
-    np.testing.assert_allclose(density.mean[1:], batches.mean_pose(samples, train)[1:], atol=1e-6)
+    found = pose_density.deviations(turns, rotations.matrix_from_axis_angle(stats.mean))
+    np.testing.assert_allclose(stats.mean[1:], batches.mean_pose(samples, train)[1:], atol=1e-6)
     takes = task.take_count(samples, train)
     anatomy = pose_statistics.anatomy(net.skeleton) * pose_statistics.FEW / (pose_statistics.FEW + takes)
     expected = found.T @ found / len(found) + np.eye(found.shape[1]) * pose_statistics.LEAST**2 + anatomy
-    np.testing.assert_allclose(density.covariance, expected, atol=1e-6)
-    assert len(density.frames) == len(train)
-    assert np.abs(density.frames - samples.rot[train]).max() < 2e-3  # kept with eleven binary digits
+    np.testing.assert_allclose(stats.covariance, expected, atol=1e-6)
+    assert len(stats.frames) == len(train)
+    assert np.abs(stats.frames - samples.rot[train]).max() < 2e-3  # kept with eleven binary digits
 
 
 def test_errors_are_measured_where_the_network_did_not_learn() -> None:
     net, _, samples, parts = learned()
-    density, held = net.density, np.flatnonzero(parts == VALIDATION)
-    assert density is not None
+    stats, held = net.density, np.flatnonzero(parts == VALIDATION)
+    assert stats is not None
     targets, _ = batches.asked(net.layout, net.skeleton, samples, held)
-    centre = rotations.matrix_from_axis_angle(density.mean)
+    centre = rotations.matrix_from_axis_angle(stats.mean)
     truth = pose_density.deviations(rotations.matrix_from_axis_angle(samples.rot[held].astype(np.float64)), centre)
     for given, told in enumerate((batches.without_rotations(net.skeleton, targets), targets)):
         rot, _ = batches.predict(net, told, bool(given))
         answers = rotations.matrix_from_axis_angle(np.moveaxis(rot, (2, 1), (0, 1)).astype(np.float64))
         off = truth - pose_density.deviations(answers, centre)
         expected = off.T @ off / len(off) + np.eye(off.shape[1]) * pose_statistics.LEAST_ERROR**2
-        np.testing.assert_allclose(density.network_error[given], expected, atol=1e-5)
+        np.testing.assert_allclose(stats.network_error[given], expected, atol=1e-5)
 
 
 def test_few_takes_make_what_was_not_seen_possible() -> None:
@@ -164,14 +166,53 @@ def test_a_damaged_density_is_refused_in_words(tmp_path: Path, name: str, change
     assert words.replace("36", str(int(np.sum(parts == TRAIN)))) in str(caught.value)
 
 
+def test_a_character_changes_pose_as_people_do_and_more_and_more_as_itself() -> None:
+    net, poses, _, parts = learned()
+    rig, people = net.skeleton, density.shipped(net.skeleton)
+    assert people is not None
+    assert net.density is not None
+    own = density.changes_of(poses, np.flatnonzero(parts == TRAIN))
+    assert own is not None
+    for takes, share in ((1, 1 / 21), (20, 0.5), (980, 0.98)):
+        found = density.of_character(rig, replace(net.density, takes=takes, changes=own))
+        assert found is not None
+        np.testing.assert_allclose(found, (1 - share) * people + share * own, atol=1e-12)
+    unknown = density.of_character(rig, net.density)
+    assert unknown is not None
+    np.testing.assert_array_equal(unknown, people)
+    assert density.of_character(make_rig("tentacle"), None) is None
+    assert density.changes_of(poses, np.flatnonzero(parts == TRAIN)[:3]) is None  # no take is long enough
+
+
+def test_drags_of_a_character_that_never_bends_its_spine_do_not() -> None:
+    rig = make_rig("reference")
+    stiff = density.shipped(rig)
+    assert stiff is not None
+    spine = [rig.names.index(name) for name in ("Spine", "Spine1", "Spine2")]
+    rows = np.array([3 * j + c for j in spine for c in range(3)])
+    stiff = stiff.copy()
+    stiff[rows], stiff[:, rows] = 0, 0
+    rest = rig.rest_arm[:, :3, 3]
+    positions = rest[list(rig.effectors)].copy()
+    positions[0] += [-0.2, -0.5, -0.5]
+    bent = []
+    for covariance in (None, stiff):
+        session = DragSession(rig, covariance)
+        for share in np.linspace(0.1, 1, 10):
+            at = rest[list(rig.effectors)] + share * (positions - rest[list(rig.effectors)])
+            found = session.solve(Goals(at, rest[0], np.zeros(3), weights=np.array([1.0, 0, 1, 1, 0])))
+        bent.append(np.linalg.norm(found.rotations[spine], axis=1).sum())
+    assert bent[1] < 0.7 * bent[0]
+
+
 # ---------------------------------------------------------------- the prior
 
 
 @pytest.mark.parametrize("sure", [1e-6, 1e6])
 def test_a_sure_network_is_believed_and_an_unsure_one_is_not(sure: float) -> None:
-    density = replace(made(), network_error=np.stack([np.eye(12) * sure] * 2))
+    made_up = replace(made(), network_error=np.stack([np.eye(12) * sure] * 2))
     rig = make_rig("tentacle")
-    prior = Prior(rig, density)
+    prior = Prior(rig, made_up)
     answers = np.random.default_rng(1).normal(0, 0.2, (4, 12))
     off = prior.unlikely(answers, 1)  # from the likely pose, which is the answer itself or the mean
     np.testing.assert_allclose(off, 0 * answers if sure < 1 else answers, atol=1e-3)
@@ -179,11 +220,11 @@ def test_a_sure_network_is_believed_and_an_unsure_one_is_not(sure: float) -> Non
 
 def test_the_likely_pose_is_the_most_probable_one() -> None:
     """Bayes by hand: the pose that maximises the product of both normal densities."""
-    density = made()
-    prior, size = Prior(make_rig("tentacle"), density), 12
+    made_up = made()
+    prior, size = Prior(make_rig("tentacle"), made_up), 12
     answers = np.random.default_rng(1).normal(0, 0.2, (3, size))
     for given in (0, 1):
-        a, b = np.linalg.inv(density.covariance), 0.3 * np.linalg.inv(density.network_error[given])
+        a, b = np.linalg.inv(made_up.covariance), 0.3 * np.linalg.inv(made_up.network_error[given])
         likely = np.linalg.solve(a + b, b @ answers.T).T
         np.testing.assert_allclose(prior.unlikely(answers, given), answers - likely, atol=1e-10)
         np.testing.assert_allclose(prior.metric[given], np.linalg.inv(a + b), atol=1e-10)

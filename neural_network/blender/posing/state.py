@@ -22,7 +22,7 @@ from mathutils import Matrix, Quaternion
 from ...core import forward_kinematics as fk
 from ...core import quick_rotations as quick
 from ...core import rotations
-from ...ik import drag_session
+from ...ik import density, drag_session
 from ...ik.drag_session import DragSession
 from ...ik.network import Network
 from ...ik.novelty import Explanation
@@ -337,7 +337,9 @@ def build(
     """
     rig = rig_checks.with_limits(ob, rig, net, own_limits)
     solver = Solver(net, rig.skeleton)
-    session = DragSession(rig.skeleton) if natural and drag_session.knows(rig.skeleton) else solver.session()
+    session: Session | DragSession = solver.session()
+    if natural and drag_session.knows(rig.skeleton):
+        session = DragSession(rig.skeleton, density.of_character(rig.skeleton, net.density))
     live = LiveCharacter(name, rig, rig, solver, session, base, before)
     use(live, rig)
     skeleton = rig.skeleton
