@@ -308,8 +308,21 @@ def run_eval(args: argparse.Namespace, say: Say) -> int:
     return document.exit_code
 
 
-WHY: dict[str, tuple[str, str]] = {}
-"""What was tried for a figure that is missed, and what holds it back, by the first words of its name; see docs/gait.md."""
+WHY: dict[str, tuple[str, str]] = {
+    "held-out parameters": (
+        "more cycles, cycles in a mirror, one unit for all rotations, harmonics of the phase, legs weighed more, fine-tuning",
+        "rare combinations of turn, slope, toe-out, asymmetry and two styles, where the teacher bends sharply",
+    ),
+    "range of joints, very slow and very fast": (
+        "a straight line over step length through the slow, free and fast groups, on a common foot-off",
+        "the published knee range falls by 12 degrees from slow to very slow, which the three fitted groups do not show",
+    ),
+    "captured walks held out": (
+        "sliders for elbows, arms, head and hips; damped steps on all sliders and styles, drawn to their defaults",
+        "a performer's own ankles and feet, which no slider says; Learn from my Walks does",
+    ),
+}
+"""What was tried for a figure that is missed, and what holds it back, by the first words of its name."""
 
 
 def _page(document: card.Card) -> str:

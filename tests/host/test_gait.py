@@ -163,3 +163,24 @@ def test_the_ghost_follows_the_sliders_and_changes_nothing(walker: Any) -> None:
     low, _ = preview.lines(ob, 10, 24.0)
     assert low[:, 2].max() < first[:, 2].max() - 0.02
     assert [tuple(pb.rotation_quaternion) for pb in ob.pose.bones] == before
+
+
+def test_a_character_learns_its_own_way_to_walk_and_keeps_it(walker: Any) -> None:
+    import bpy
+
+    ob, _ = walker
+    own = ob.neural_ik_gait
+    own.speed, own.in_place = 1.3, False
+    assert bpy.ops.neural_ik.gait_bake() == {"FINISHED"}
+    arm = next(c for c in wing("blender.host.actions").playing(ob.animation_data) if "LeftArm" in c.data_path)
+    for point in arm.keyframe_points:  # one axis of the arm is turned by hand
+        point.co[1] += 0.15
+    bpy.context.scene.frame_start, bpy.context.scene.frame_end = 1, 120
+    assert bpy.ops.neural_ik.gait_learn() == {"FINISHED"}
+    assert own.own_style == 1
+    preview = wing("blender.gait.preview")
+    assert preview.style_path(ob).exists()
+    with_style, _ = preview.lines(ob, 5, 24.0)
+    own.own_style = 0
+    without, _ = preview.lines(ob, 5, 24.0)
+    assert np.abs(with_style - without).max() > 0.01

@@ -132,7 +132,29 @@ class NEURAL_IK_OT_gait_match(_Walker, bpy.types.Operator):
         return f"{match.cycles} {times} at {ob.neural_ik_gait.speed:.2f} m/s; joints {match.error:.0f} degrees off on average"
 
 
-_classes = (NEURAL_IK_OT_gait_preset, NEURAL_IK_OT_gait_bake, NEURAL_IK_OT_gait_along, NEURAL_IK_OT_gait_match)
+class NEURAL_IK_OT_gait_learn(_Walker, bpy.types.Operator):
+    """Learn the character's own way to walk from what it shows in the scene's frame range"""
+
+    bl_idname = "neural_ik.gait_learn"
+    bl_label = "Learn from my Walks"
+    bl_options = {"REGISTER", "UNDO"}
+
+    def act(self, context: bpy.types.Context, ob: Any) -> str:
+        """Learn, keep it with the character's files, and use it."""
+        count, plain, styled = walking.learn_style(context, ob)
+        ob.neural_ik_gait.own_style = 1.0
+        preview.refresh(context)
+        cycles = "1 cycle" if count == 1 else f"{count} cycles"
+        return f"learned from {cycles}: joints {styled:.0f} degrees off instead of {plain:.0f}"
+
+
+_classes = (
+    NEURAL_IK_OT_gait_preset,
+    NEURAL_IK_OT_gait_bake,
+    NEURAL_IK_OT_gait_along,
+    NEURAL_IK_OT_gait_match,
+    NEURAL_IK_OT_gait_learn,
+)
 
 
 def register() -> None:

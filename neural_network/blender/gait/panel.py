@@ -50,7 +50,10 @@ class NEURAL_IK_PT_gait(Panel, bpy.types.Panel):
         box.prop(own, "way")
         box.prop(own, "ground")
         box.operator("neural_ik.gait_along", icon="CURVE_PATH")
-        layout.operator("neural_ik.gait_match", icon="VIEWZOOM")
+        box = layout.box().column(align=True)
+        box.operator("neural_ik.gait_match", icon="VIEWZOOM")
+        box.operator("neural_ik.gait_learn", icon="USER")
+        box.prop(own, "own_style")
 
 
 class _Part(Panel):

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import bpy
 import numpy as np
 
-from ...gait import carrying, network, parameters, walks
+from ...gait import carrying, network, own_style, parameters, walks
 from ...gait.network import Gait
+from ...gait.own_style import Styled
 from ...ik import foot_pins
-from ..host import jobs, rig
+from ..host import characters, jobs, rig
 from .sliders import values_of
 
 LINE = 3.0  # [pixels]
@@ -29,6 +31,20 @@ def gait() -> Gait:
     return _gaits[0]
 
 
+def style_path(ob: Any) -> Path:
+    """Where the character's own way to walk is kept."""
+    return characters.kept(characters.subject_of(ob)).weights("gait")
+
+
+def source(ob: Any) -> walks.Source:
+    """The network, with as much of the character's own style as its slider says."""
+    weight = float(ob.neural_ik_gait.own_style)
+    path = style_path(ob) if weight else None
+    if path is None or not path.exists():
+        return gait()
+    return Styled(gait(), own_style.load(path), weight)
+
+
 def refresh(context: Any) -> None:
     """Forget the ghosts, which are made anew when they are drawn next, and draw."""
     _cycles.clear()
@@ -39,7 +55,7 @@ def cycle_of(ob: Any) -> tuple[np.ndarray, np.ndarray, float]:
     """Heads (F, J, 3) [object space] of one cycle in place, parents (J) and its seconds."""
     own = ob.neural_ik_gait
     found = _cycles.get(ob.name)
-    key = tuple(values_of(own).tolist())
+    key = (*values_of(own).tolist(), own.own_style)
     if found is None or found[0] != key:
         body = rig.read(ob)
         who = carrying.character(body.skeleton, body.roles)
@@ -50,7 +66,7 @@ def cycle_of(ob: Any) -> tuple[np.ndarray, np.ndarray, float]:
         fps = frames / (
             float(parameters.cycle_seconds(values)) * np.sqrt(who.body.leg_length / float(parameters.leg_of(values)))
         )
-        walk = walks.walk(gait(), values, frames, fps, rig=who.body, loop=True)
+        walk = walks.walk(source(ob), values, frames, fps, rig=who.body, loop=True)
         root = walk.root.copy()
         root[:, 1] += np.arange(frames) / fps * float(parameters.speed(values)) * _pace(who, values)
         heads = foot_pins.forward(who.body, walk.turns, root)[1] @ body.turn / body.unit

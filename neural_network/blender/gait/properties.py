@@ -78,6 +78,15 @@ class NEURAL_IK_GaitSettings(bpy.types.PropertyGroup):
         type=bpy.types.Object,
         poll=lambda self, ob: ob.type == "MESH",
     )
+    own_style: FloatProperty(
+        name="Own Style",
+        description="How much of the character's own way to walk there is, once it was learned from its walks",
+        default=0.0,
+        min=0.0,
+        max=1.5,
+        subtype="FACTOR",
+        update=lambda own, context: preview.refresh(context),
+    )
     preview: BoolProperty(
         name="Preview",
         description="Show the walk as a ghost beside the character",

@@ -9,12 +9,13 @@ import bpy
 import numpy as np
 from mathutils import Vector
 
-from ...gait import carrying, cycles, parameters, walks
+from ...gait import carrying, cycles, matching, own_style, parameters, walks
 from ...gait.carrying import Character
 from ...gait.cycles import Cycle
-from ..host import actions, keyframes, rig_checks, runtime
+from ...motion import characters as motion_characters
+from ..host import actions, characters, keyframes, memory, rig_checks, runtime
 from ..host.rig import Rig, read
-from .preview import gait
+from .preview import gait, source
 
 LIFT = 100.0  # [m] rays begin so far above
 
@@ -43,7 +44,7 @@ def bake_loop(
     fps = fps_of(context.scene)
     size = float(np.sqrt(who.body.leg_length / float(parameters.leg_of(values))))
     frames = max(4, round(count * float(parameters.cycle_seconds(values)) * size * fps))
-    walk = walks.walk(gait(), values, frames, fps, rig=who.body, loop=True)
+    walk = walks.walk(source(ob), values, frames, fps, rig=who.body, loop=True)
     stride = 2 * float(parameters.step(values)) * size**2 * count
     rise = np.tan(np.radians(float(parameters.get(values, "slope")))) * stride
     rot, root = carrying.onto(who, walk)
@@ -93,7 +94,7 @@ def walk_along(
         return points + beyond * np.stack([np.sin(heading), -np.cos(heading)], axis=1), heading
 
     height = None if ground is None else _floor(context, ground, world[:3, 3], scale)
-    walk = walks.walk(gait(), values, frames, fps, rig=who.body, way=along, ground=height)
+    walk = walks.walk(source(ob), values, frames, fps, rig=who.body, way=along, ground=height)
     rot, root = carrying.onto(who, walk)
     return _write(ob, body, f"Walk along {way.name}", rot, root), frames
 
@@ -175,3 +176,23 @@ def own_cycles(context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Charac
         scene.frame_set(before)
     turns, root = carrying.from_character(who, np.array(rots), np.array(roots))
     return who, cycles.cut_motion(who.body, turns, root, fps_of(scene))
+
+
+def learn_style(context: bpy.types.Context, ob: bpy.types.Object) -> tuple[int, float, float]:
+    """Learn the character's own way to walk from what it shows in the scene's frame range, and keep it with its files.
+
+    Returns the cycles learned from, and how far [deg] the joints of the plain and of the styled walk are from them.
+    """
+    who, found = own_cycles(context, ob)
+    if not found:
+        raise ValueError(
+            f"{ob.name} walks no whole cycle from frame {context.scene.frame_start} to {context.scene.frame_end}: "
+            "set the frame range to its walk, then learn from it"
+        )
+    style = own_style.learn(gait(), who.body, found, ob.name)
+    subject = characters.subject_of(ob)
+    kept = motion_characters.keep(memory.folder(), subject.skeleton, subject.name)
+    own_style.save(kept.weights("gait"), style)
+    plain = float(np.mean([matching.error_of(gait(), who.body, cycle, style.values) for cycle in found]))
+    styled = own_style.Styled(gait(), style)
+    return len(found), plain, float(np.mean([own_style.error_of(styled, who.body, cycle) for cycle in found]))
