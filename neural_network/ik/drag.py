@@ -216,8 +216,11 @@ class Drag:
         near = self._near
         if near is None or near.change is not self.change or near.asked != asked or self.settings.strict:
             return None
-        if np.abs(targets - near.targets)[shares > 0].max(initial=0) > self._small:
+        use = shares > 0
+        if np.abs(targets - near.targets)[use].max(initial=0) > self._small:
             return None
+        if self._last is None or np.abs(targets - self._last[0])[use].max(initial=0) > SMALL_STEP:
+            return None  # else every second or third answer would look at all conditions, and bodies would tremble
         lead = self._lead(near.pose, near.met, near.change, self._pressed) if near.lead is None else near.lead
         change, pose = near.change, near.pose
         self._conditions.move(targets)
@@ -231,8 +234,7 @@ class Drag:
             return None
         if np.abs((change - near.begun)[:-3]).max(initial=0) > SMALL_TURN:
             return None
-        if self._last is not None:
-            self._last = targets, *self._last[1:]
+        self._last = targets, *self._last[1:]
         self.change, self._near = change, near._replace(change=change, pose=pose, lead=lead)
         return pose
 
@@ -508,6 +510,7 @@ CLOSE = 5e-7  # [leg lengths, rad]
 SLOPES_KEPT = 0.1  # [rad] farthest from where slopes were taken that they serve to hit ends
 AGAIN_SLOPES = 0.1  # share of what is missed that a step may leave with the slopes of the step before
 SMALL_WAY, SMALL_TURN = 0.01, 0.05  # [leg lengths, rad] small moves of targets, and what they turn a bone about an axis
+SMALL_STEP = 0.0025  # [leg lengths] of them, from one answer to the next
 DRIFT = 0.01  # [rad] that small moves may lead away from the answer that looks at all conditions
 FOLLOWS, FOLLOWED = 4, 5e-6  # steps of a small move, and [leg lengths, rad] what they may leave
 SOFTER = 1e-5  # variance of conditions that are not to be hit
