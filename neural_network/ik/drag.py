@@ -512,7 +512,7 @@ AGAIN_SLOPES = 0.1  # share of what is missed that a step may leave with the slo
 SMALL_WAY, SMALL_TURN = 0.01, 0.05  # [leg lengths, rad] small moves of targets, and what they turn a bone about an axis
 SMALL_STEP = 0.0025  # [leg lengths] of them, from one answer to the next
 DRIFT = 0.01  # [rad] that small moves may lead away from the answer that looks at all conditions
-FOLLOWS, FOLLOWED = 4, 5e-6  # steps of a small move, and [leg lengths, rad] what they may leave
+FOLLOWS, FOLLOWED = 4, 1.5e-5  # steps of a small move, and [leg lengths, rad] what they may leave
 SOFTER = 1e-5  # variance of conditions that are not to be hit
 
 

@@ -55,6 +55,7 @@ class DragSession:
         """A session of a rig, without an anchor yet; ``covariance`` of its pose changes as for :class:`.Drag`."""
         self.skeleton, self.settings = skeleton, DragSettings()
         self._covariance = covariance
+        self._bounds = np.zeros(0) if skeleton.limits is None else np.nan_to_num(skeleton.limits).reshape(-1)
         self._anchor: tuple[np.ndarray, np.ndarray] | None = None
         self._drag: Drag | None = None
         self._kept: tuple[float, bool, DragSettings] = (0.0, False, self.settings)
@@ -129,7 +130,8 @@ class DragSession:
         begin, begin_goals = (self._change, self._goals) if self._shown is None or not goes_on else self._shown
         if goes_on and self._shown is not None and self._shown[1] is not self._goals:
             self._begins.append(self._shown)  # it comes back where what begins now is cancelled
-        known = self._answers.get(_digest(asked))
+        digest = _digest(asked)
+        known = self._answers.get(digest)
         for change, goals_then in ([] if begin is None else [(begin, begin_goals)]) + list(self._begins):
             if known is None and len(asked) == len(goals_then) and np.abs(asked - goals_then).max() < SAME:
                 known = change
@@ -160,7 +162,7 @@ class DragSession:
         self._shown = drag.change, asked
         if goes_on:
             self._change, self._goals = self._shown
-            self._remember(*self._shown)
+            self._remember(digest, drag.change)
         return Solution(drag.quaternions, root, missed, missed < REACHED, steps, time.perf_counter() - began)
 
     def remember(self, other: DragSession) -> None:
@@ -193,8 +195,8 @@ class DragSession:
         self._anchor = self._drag = None
         self.start_over()
 
-    def _remember(self, change: np.ndarray, asked: np.ndarray) -> None:
-        self._answers[_digest(asked)] = change
+    def _remember(self, digest: bytes, change: np.ndarray) -> None:
+        self._answers[digest] = change
         if len(self._answers) > REMEMBERED:
             self._answers.popitem(last=False)
 
@@ -248,7 +250,7 @@ class DragSession:
         assert self._anchor is not None
         rot, root = self._anchor
         turns = np.zeros_like(goals.positions) if goals.rotations is None else goals.rotations
-        bounds = np.zeros(0) if rig.limits is None else np.nan_to_num(rig.limits).reshape(-1)
+        bounds = self._bounds
         held = np.zeros(6) if hips is None else np.concatenate([hips.position / rig.leg_length, hips.orientation])
         return np.concatenate(
             [
