@@ -24,8 +24,8 @@ from neural_network.core import metrics, skeleton
 from neural_network.core.skeleton import Skeleton
 from neural_network.core.tree import limb
 from neural_network.ik import batches, context, errors, losses, targets_file, task
-from neural_network.ik.bench import single_goals
 from neural_network.ik.context import LAYOUTS, Samples
+from neural_network.ik.goals import alone
 from neural_network.ik.network import Network
 from neural_network.ik.settings import Training
 from neural_network.ik.solver import Solver
@@ -91,10 +91,10 @@ def bodies(net: Network, poses: PoseSet, samples: Samples, parts: np.ndarray) ->
         (LONGER, LONGER),
     ):
         body = with_limbs(poses.skeleton, arms, legs)
-        ours, alone = (joint_error(n, body, poses, samples, rows) for n in (net, plain))
+        ours, exact = (joint_error(n, body, poses, samples, rows) for n in (net, plain))
         own = own or ours
         near = rivals(body, samples, train, rows)["nearest_steps"]
-        yield f"{f'{arms:.2f}, {legs:.2f}':<14}{ours:>10.1f}{ours / own:>8.2f}{alone:>24.1f}{near:>18.1f}"
+        yield f"{f'{arms:.2f}, {legs:.2f}':<14}{ours:>10.1f}{ours / own:>8.2f}{exact:>24.1f}{near:>18.1f}"
 
 
 def tracks(net: Network, poses: PoseSet, samples: Samples, parts: np.ndarray) -> Iterator[str]:
@@ -108,7 +108,7 @@ def tracks(net: Network, poses: PoseSet, samples: Samples, parts: np.ndarray) ->
             goals = targets_file.of_poses(poses, samples, rows, orientations)
             session, heads = Solver(net).session(), []
             for i in range(TRACK):
-                found = session.solve(single_goals(goals, i))
+                found = session.solve(alone(goals, i))
                 heads.append(fk.armature_matrices(net.skeleton, found.rotations, found.root_pos)[:, :3, 3])
             rot, root_pos = poses.rot[rows].astype(np.float64), poses.root_pos[rows].astype(np.float64)
             true = fk.armature_matrices(poses.skeleton, rot, root_pos)[..., :3, 3]

@@ -27,9 +27,10 @@ from ..motion import pose_set, splits
 from ..motion.pose_set import PoseSet
 from . import batches, losses, network, single_kinematics, single_pose, targets_file, task
 from .context import Samples, Targets, decode, features, prepare
+from .goals import alone
 from .network import Network
 from .settings import Losses, Training
-from .solver import Goals, Solver
+from .solver import Solver
 
 BATCH = 128  # poses in the gradient rows, as in a training step
 EPOCH = 50_000  # poses presented in the epoch that is timed
@@ -215,7 +216,7 @@ def _batched_rows(solver: Solver, poses: PoseSet, samples: Samples, seconds: flo
     rng = np.random.default_rng(2)
     rows = rng.integers(0, poses.frames, MANY)
     goals = targets_file.of_poses(poses, samples, rows)
-    singles = [single_goals(goals, i) for i in range(min(MANY, 256))]
+    singles = [alone(goals, i) for i in range(min(MANY, 256))]
 
     at = [0]
 
@@ -250,12 +251,6 @@ def _batched_rows(solver: Solver, poses: PoseSet, samples: Samples, seconds: flo
             "poses/s",
             f"solve_batch of {MANY}, {what}",
         )
-
-
-def single_goals(goals: Goals, i: int) -> Goals:
-    """Goals of the pose ``i`` of many."""
-    made: dict[str, Any] = {name: None if value is None else value[i] for name, value in vars(goals).items()}
-    return Goals(**made)
 
 
 def _per_second(call: Callable[[], Any], seconds: float) -> np.ndarray:

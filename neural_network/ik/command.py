@@ -23,7 +23,7 @@ from .arguments import SHIPPED
 from .context import prepare
 from .goals import Goals
 from .network import Network
-from .solver import REACHED, STEPS, Solution, Solver
+from .solver import REACHED, STEPS, STEPS_AT_NEED, Solution, Solver
 
 DATA, WEIGHTS = SHIPPED / "training_data.npz", SHIPPED / "weights" / "best.npy"
 MOST_STEPS = 1000
@@ -177,7 +177,7 @@ def _add_solve(commands: argparse._SubParsersAction[argparse.ArgumentParser], sa
         "--steps",
         type=number(int, 0, MOST_STEPS),
         metavar="N",
-        help=f"refinement steps after the network; 0 uses the network alone ({STEPS})",
+        help=f"refinement steps after the network; 0 uses the network alone ({STEPS}, and {STEPS_AT_NEED} for what they do not reach)",
     )
     parser.add_argument(
         "--hypotheses",
@@ -195,7 +195,6 @@ def _add_solve(commands: argparse._SubParsersAction[argparse.ArgumentParser], sa
 
 def run_solve(args: argparse.Namespace, say: Say) -> int:
     """Solve every row of the targets file and write the poses; returns 0. Raises ValueError or OSError for bad input."""
-    steps = STEPS if args.steps is None else args.steps
     if args.output.is_dir():
         raise ValueError(f"output: expected a file name, got the folder {args.output}")
     weights = args.weights or (density.SHIPPED if args.session else WEIGHTS)
@@ -207,7 +206,7 @@ def run_solve(args: argparse.Namespace, say: Say) -> int:
     goals, ignored = targets_file.load(args.targets, solver.skeleton)
     if ignored:
         say(f"note: {args.targets.name}: not used: {', '.join(ignored)}", error=True)
-    solution = solver.solve_batch(goals, steps, args.limits, True if args.free_root else None, args.hypotheses)
+    solution = solver.solve_batch(goals, args.steps, args.limits, True if args.free_root else None, args.hypotheses)
     targets_file.save(args.output, solution, solver.skeleton)
     for line, error in _solve_summary(goals, solution, solver.skeleton.leg_length):
         say(line if error else f"{args.output}: {line}", error=error)

@@ -87,6 +87,16 @@ def rows(goals: Goals, which: slice | np.ndarray) -> Goals:
     return Goals(**cut)
 
 
+def alone(goals: Goals, index: int) -> Goals:
+    """One pose of Goals for many, as single Goals."""
+    count = len(goals.positions)
+    cut: dict[str, Any] = {}
+    for item in fields(Goals):
+        value = getattr(goals, item.name)
+        cut[item.name] = value[index] if isinstance(value, np.ndarray) and value.shape[:1] == (count,) else value
+    return Goals(**cut)
+
+
 def checked(goals: Goals, rig: Skeleton, many: bool) -> Goals:
     """The goals as float64 arrays of the right shapes for ``rig``, with a leading axis if ``many``, every number finite.
 

@@ -23,13 +23,14 @@ from ..core.contacts import GROUND
 from ..core.skeleton import Skeleton
 from . import batches, likely_steps, network, novelty, refinement, single_pose
 from .context import Targets, features, headings
-from .goals import Goals, checked, rows, stack
+from .goals import Goals, alone, checked, rows, stack
 from .network import Network
 from .single_kinematics import rest_to_t
 
 __all__ = ["REACHED", "STEPS", "Goals", "Session", "Solution", "Solver"]
 
 STEPS = 3  # refinement steps after the network
+STEPS_AT_NEED = 12  # where these do not reach the targets
 BATCH = 1024  # poses solved at once: fewer spend their time in NumPy's calls, more no longer fit the processor's cache
 REACHED = 1e-3  # [m] a target nearer than this counts as reached
 PROPORTIONS_WARN = 0.05  # [leg lengths] bones of another rig may differ this much without a warning
@@ -110,13 +111,13 @@ class Solver:
     def solve(
         self,
         goals: Goals,
-        steps: int = STEPS,
+        steps: int | None = None,
         limits: bool = False,
         free_root: bool | None = None,
         tolerance: float = single_pose.TOLERANCE,
         hypotheses: int | None = None,
     ) -> Solution:
-        """The pose for one set of ``goals``: the network's, then at most ``steps`` refinement steps.
+        """The pose for one set of ``goals``: the network's, then refinement steps.
 
         Weights that hold statistics of the character's poses make the first of them steps towards the likely pose.
 
@@ -132,7 +133,8 @@ class Solver:
 
         Args:
             goals: the targets of one pose, armature space.
-            steps: most refinement steps; 0 gives the network's own pose.
+            steps: most refinement steps; 0 gives the network's own pose. None takes 3, and up to 12 where these do not bring
+                the targets within a thousandth of a leg.
             limits: keep every step inside the joint limits.
             free_root: let the Hips turn and move; None does so for networks of the layout ``free`` only.
             tolerance: squared error [leg lengths, rad] that needs no further step; 0 takes all steps.
@@ -149,7 +151,7 @@ class Solver:
     def solve_batch(
         self,
         goals: Goals | Sequence[Goals],
-        steps: int = STEPS,
+        steps: int | None = None,
         limits: bool = False,
         free_root: bool | None = None,
         hypotheses: int | None = None,
@@ -171,19 +173,17 @@ class Solver:
         """
         began = time.perf_counter()
         many = checked(stack(goals), self.skeleton, many=True)
-        count = len(many.positions)
         free = self.net.layout.free_root if free_root is None else free_root
-        kinds = _kinds(many)
-        order = np.argsort(kinds, kind="stable")  # poses that are asked alike are solved together
-        ends = [0, *(np.flatnonzero(np.diff(kinds[order])) + 1).tolist(), count]
-        parts = [
-            self._solve_part(rows(many, order[at : min(at + BATCH, end)]), steps, limits, free, hypotheses)
-            for begin, end in pairwise(ends)
-            for at in range(begin, end, BATCH)
-        ]
-        back = np.argsort(order)
-        quaternions, root_pos, error = (np.concatenate([p[i] for p in parts])[back] for i in range(3))
-        return Solution(quaternions, root_pos, error, error < REACHED, steps, time.perf_counter() - began)
+        allowed = STEPS if steps is None else steps
+        quaternions, root_pos, error = self._solve_alike(many, allowed, limits, free, hypotheses)
+        missed = self._missed(many, error).any(axis=1) & (steps is None)
+        for i in np.flatnonzero(
+            missed
+        ).tolist():  # these are few, and float32 would lose the way where a target is out of reach
+            allowed = STEPS_AT_NEED
+            again = self._single.solve(alone(many, i), allowed, limits, free, None, hypotheses=hypotheses)
+            quaternions[i], root_pos[i], error[i], _ = again
+        return Solution(quaternions, root_pos, error, error < REACHED, allowed, time.perf_counter() - began)
 
     def session(self) -> Session:
         """A solver that remembers the previous pose, for continuous control of one character.
@@ -295,6 +295,22 @@ class Solver:
                 turned, positions = turned[:, :, self._bones], positions[:, self._bones]
         return rot, shift
 
+    def _solve_alike(
+        self, goals: Goals, steps: int, limits: bool, free: bool, hypotheses: int | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As :meth:`_solve_part`, for any number of goals, those together that are asked alike."""
+        kinds = _kinds(goals)
+        order = np.argsort(kinds, kind="stable")
+        ends = [0, *(np.flatnonzero(np.diff(kinds[order])) + 1).tolist(), len(kinds)]
+        parts = [
+            self._solve_part(rows(goals, order[at : min(at + BATCH, end)]), steps, limits, free, hypotheses)
+            for begin, end in pairwise(ends)
+            for at in range(begin, end, BATCH)
+        ]
+        back = np.argsort(order)
+        quaternions, root_pos, error = (np.concatenate([p[i] for p in parts])[back] for i in range(3))
+        return quaternions, root_pos, error
+
     def _solve_part(
         self, goals: Goals, steps: int, limits: bool, free: bool, hypotheses: int | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -343,10 +359,15 @@ class Solver:
 
     # ------------------------------------------------------------------ one pose
 
+    def _missed(self, goals: Goals, error: np.ndarray) -> np.ndarray:
+        """(..., E) bool: the target counts in full, and is not reached; ``error`` [m], whatever the size of the rig."""
+        missed = error >= REACHED * self.skeleton.leg_length
+        return missed if goals.weights is None else missed & (goals.weights == 1)
+
     def _solve_one(
         self,
         goals: Goals,
-        steps: int,
+        steps: int | None,
         limits: bool,
         free_root: bool | None,
         previous: single_pose.PreviousPose | None,
@@ -357,10 +378,13 @@ class Solver:
         began = time.perf_counter()
         goals = checked(goals, self.skeleton, many=False)
         free = self.net.layout.free_root if free_root is None else free_root
-        quaternions, root_pos, error, pose = self._single.solve(
-            goals, steps, limits, free, previous, anchor, tolerance, hypotheses
-        )
-        return Solution(quaternions, root_pos, error, error < REACHED, steps, time.perf_counter() - began), pose
+        allowed = STEPS if steps is None else steps
+        found = self._single.solve(goals, allowed, limits, free, previous, anchor, tolerance, hypotheses)
+        if steps is None and self._missed(goals, found[2]).any():
+            allowed = STEPS_AT_NEED
+            found = self._single.solve(goals, allowed, limits, free, previous, anchor, tolerance, hypotheses)
+        quaternions, root_pos, error, pose = found
+        return Solution(quaternions, root_pos, error, error < REACHED, allowed, time.perf_counter() - began), pose
 
 
 def _longest_change(learned: Skeleton, rig: Skeleton) -> float:
@@ -405,7 +429,9 @@ class Session:
         goals = checked(goals, self.solver.skeleton, many=False)
         self._anchor = self.solver._single.anchor(goals, rotations.quaternion_from_axis_angle(rot))
 
-    def solve(self, goals: Goals, steps: int = STEPS, limits: bool = False, free_root: bool | None = None) -> Solution:
+    def solve(
+        self, goals: Goals, steps: int | None = None, limits: bool = False, free_root: bool | None = None
+    ) -> Solution:
         """As :meth:`Solver.solve`, continuing from the previous pose, or from the anchor if there is one."""
         anchor = self._anchor
         previous = self._previous if anchor is None else anchor.pose

@@ -459,7 +459,7 @@ def test_the_card_holds_the_document_that_all_wings_share() -> None:
     alone, joints, turns, ahead = common.figures
     assert ahead.ci95 is None or ahead.ci95[0] <= ahead.value <= ahead.ci95[1]
     nearest = card["baselines"]["nearest_steps"]["mpjpe_mm"]
-    assert ahead.value == pytest.approx(nearest - card["refined"]["mpjpe_mm"])
+    assert ahead.value == pytest.approx(nearest - card["refined"]["mpjpe_mm"], abs=1e-6)  # float32 in another order
     assert alone.value == pytest.approx(card["holdout"]["effector_mm"]["mean"])
     assert alone.rivals["mean pose"] == pytest.approx(card["baselines"]["mean_pose"]["effector_mm"]["mean"])
     assert joints.value == pytest.approx(card["refined"]["mpjpe_mm"])
