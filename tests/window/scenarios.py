@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # Blender runs this fi
 
 import creature_scenarios
 import drive
+import gait_scenarios
 import live_scenarios
 import role_scenarios
 import teach_scenarios
@@ -253,10 +254,17 @@ def flying() -> Steps:
     return creature_scenarios.flying(install, Path(OUT))
 
 
+def gait() -> Steps:
+    """From a preset to a loop that plays; see gait_scenarios."""
+    return gait_scenarios.gait(install, Path(OUT))
+
+
 def teaching() -> Steps:
     """The panel Live by clicks."""
     return teach_scenarios.teach(install, Path(OUT))
 
 
-SCENARIOS = {f.__name__: f for f in (newcomer, interrupted, closing, dragging, roles, quadruped, flying, teaching)}
+SCENARIOS = {
+    f.__name__: f for f in (newcomer, interrupted, closing, dragging, roles, quadruped, flying, teaching, gait)
+}
 drive.run(SCENARIOS[NAME]())

@@ -55,3 +55,7 @@ def test_a_dog_is_learned_and_dragged(zip_path: Path, tmp_path: Path) -> None:
 
 def test_legs_are_taught_sent_driven_and_recorded_by_clicks(zip_path: Path, tmp_path: Path) -> None:
     held("teaching", zip_path, tmp_path)
+
+
+def test_a_preset_becomes_a_ghost_and_a_loop(zip_path: Path, tmp_path: Path) -> None:
+    held("gait", zip_path, tmp_path)
