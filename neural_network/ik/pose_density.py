@@ -21,6 +21,7 @@ from ..core import rotations
 from ..core.skeleton import Skeleton
 
 _LARGEST = 1e3  # [rad, rad^2] larger numbers are no rotations
+_LEAST = 1e-7  # [rad^2] a variance below this is none, and could not be divided by
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def from_tensors(tensors: Mapping[str, np.ndarray], skeleton: Skeleton) -> PoseD
         if name == "pose_frames_error" and not len(found["pose_frames"]):
             continue
         matrix = found[name]
-        if not is_covariance(matrix) or np.linalg.eigvalsh(matrix).min() <= 0:
+        if not is_covariance(matrix) or np.linalg.eigvalsh(matrix).min() < _LEAST:
             raise ValueError(f"{name}: is no covariance: not symmetric, or not positive")
     if "pose_changes" in found and not is_covariance(found["pose_changes"]):
         raise ValueError("pose_changes: is no covariance: not symmetric, or negative somewhere")
