@@ -73,6 +73,7 @@ def measured(gait: Gait, cycles_held: int, seed: int) -> Iterator[Figure]:
     yield from speed_figures(gait)
     yield from normal_figures(gait)
     yield from feet_figures(gait)
+    yield from bumpy_figures(gait)
     yield from proportion_figures(gait)
     yield from time_figures(gait, who, held)
     yield monotone(gait)
@@ -239,6 +240,29 @@ def feet_figures(gait: walks.Source, clean: float = CLEAN_SLIDE) -> Iterator[Fig
     yield Figure(
         "loop of 10 cycles: step at the seam beside the largest elsewhere", seam, "times", "lower", len(cases), 1.0
     )
+
+
+def bumpy_figures(gait: walks.Source, clean: float = CLEAN_SLIDE) -> Iterator[Figure]:
+    """A walk of 300 frames along a winding way over bumps, from standing to standing."""
+
+    def way(far: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.stack([1.5 * np.sin(far / 3), -far], axis=1), 0.5 * np.cos(far / 3)
+
+    def ground(points: np.ndarray) -> np.ndarray:
+        return 0.06 * np.sin(1.7 * points[..., 0] + 0.5) * np.cos(1.3 * points[..., 1])
+
+    values = parameters.vector({"speed": 1.2})
+    length = 11.0
+    walk = walks.walk(gait, values, 300, FPS, way=way, ground=ground, length=length)
+    rig = teacher.body(values)
+    turned, heads = foot_pins.forward(rig, walk.turns, walk.root)
+    points = contacts.foot_points(rig, turned, heads)
+    slides = metrics.slides(points, walk.contact)
+    above = points[..., 2] - ground(points[..., :2])
+    yield Figure(
+        "bumps: slide beside clean capture's", float(slides.mean()) / clean, "times", "lower", len(slides), 1.2
+    )
+    yield Figure("bumps: deepest foot below the surface", 1000 * float(max(0.0, -above.min())), "mm", "lower", 300, 2.0)
 
 
 def proportion_figures(gait: walks.Source) -> Iterator[Figure]:

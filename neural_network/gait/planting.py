@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..core import rotations
+from ..core.contacts import TRUTH
 from ..core.skeleton import Skeleton
 from ..ik import foot_pins
 from ..ik.foot_pins import Soles
@@ -204,10 +205,9 @@ class _Foot:
     def tilted(self, heel: np.ndarray, heading: float) -> tuple[np.ndarray, float]:
         """The rotation (3, 3) from a level floor to the floor under the flat sole, and the height of the heel [m]."""
         ahead = _ahead(heading)[:2]
-        length = float(self.shape.length[self.k])
-        at = np.stack([heel, heel + length * ahead])
-        low, high = self.ground(at)
-        pitch = np.arctan2(high - low, length)
+        far = np.array([self.shape.length[self.k], self.shape.length[self.k] + TRUTH.tip])  # of ball and tip
+        low, *rest = self.ground(np.stack([heel, heel + far[0] * ahead, heel + far[1] * ahead]))
+        pitch = float(np.arctan2(np.array(rest) - low, far).max())  # neither is below the floor
         side = np.array([np.cos(heading), np.sin(heading), 0.0])
         return rotations.matrix_from_axis_angle(-pitch * side), float(low)
 

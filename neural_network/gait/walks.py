@@ -8,7 +8,7 @@ exact feet (:mod:`.planting`) make it stand. Core axes: the walk begins at the o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -81,6 +81,7 @@ def walk(
     ground: Ground | None = None,
     phase: float = 0.0,
     loop: bool = False,
+    length: float | None = None,
 ) -> Walk:
     """``frames`` frames of a walk at ``fps``.
 
@@ -95,6 +96,7 @@ def walk(
         ground: heights of the floor; None: a floor at 0, or the slope of the first frame's parameters.
         phase: at which the first frame is [cycles].
         loop: ``frames`` frames are a whole number of cycles, of which the rates are made to fit.
+        length: begin and end standing, and go so far [m] between, see :func:`frames_for`; ``phase`` does not count then.
     """
     if frames < 1 or not fps > 0:
         raise ValueError(f"expected at least one frame and a rate above 0, got {frames} frames at {fps:g} a second")
@@ -102,11 +104,17 @@ def walk(
     rig = body(first) if rig is None else rig
     scale = rig.leg_length / float(parameters.leg_of(first))
     clock = _clock(values, frames, fps, phase, scale, loop)
-    pose = representation.decode(rig, source.numbers(clock.values, clock.phase))
+    numbers = source.numbers(clock.values, clock.phase)
+    going = np.ones(len(clock.phase))
+    if length is not None:
+        clock, going = _from_rest_to_rest(clock, frames, fps, length)
+        still = _standing(source, first)
+        numbers = going[:, None] * source.numbers(clock.values, clock.phase) + (1 - going[:, None]) * still
+    pose = representation.decode(rig, numbers)
     road = Road(_sized(first, scale))
     way = road.at if way is None else way
     ground = (road.height if road.rise else flat_ground) if ground is None else ground
-    offset = _swayed(source, clock, scale)
+    offset = _swayed(source, clock, scale) * going[:, None]
     centre, heading = way(clock.far)
     turn = _yaw(heading)
     turns = pose.turns.copy()
@@ -147,6 +155,54 @@ def _clock(values: np.ndarray, frames: int, fps: float, phase: float, scale: flo
     travelled = np.concatenate([[0.0], np.cumsum(rate[:-1])])
     far = np.concatenate([[0.0], np.cumsum(rate[:-1] * stride[:-1])])
     return _Clock(many, phase + travelled - travelled[before], far - far[before], rate, stride, before)
+
+
+HOLD, RAMP = 0.3, 0.6
+"""[s] that the body stands before it begins and after it has ended, and cycles over which it gets to its pace."""
+BESIDE = 0.28  # phase since a foot's strike at which the body is above it
+
+
+def frames_for(values: np.ndarray, length: float, fps: float, scale: float = 1.0) -> int:
+    """Frames that a walk with parameters (P) of a body ``scale`` times the reference's takes for ``length`` [m], standing
+    at both ends."""
+    cycle = float(parameters.cycle_seconds(values)) * np.sqrt(scale)
+    going = length / (2 * float(parameters.step(values)) * scale) * cycle
+    return max(4, round((going + RAMP * cycle + 2 * HOLD) * fps))
+
+
+def _from_rest_to_rest(clock: _Clock, frames: int, fps: float, length: float) -> tuple[_Clock, np.ndarray]:
+    """The clock of a walk that begins and ends standing, and how much (F) of it is walking: the phase waits where one foot
+    has come down and the other is about to leave, and the whole way is ``length`` [m]."""
+    index = np.arange(len(clock.phase)) - clock.before
+    rate = float(np.median(clock.rate))
+    hold, ramp = HOLD * fps, RAMP / rate
+    from_begin, from_end = index - hold, frames - 1 - hold - index
+    going = _ramped(from_begin / ramp) * _ramped(from_end / ramp)
+    steps = clock.rate * _ramped(3 * from_begin / ramp) * _ramped(3 * from_end / ramp)
+    whole = max(1.0, 2 * round(2 * float(steps.sum()) / 2)) / 2  # cycles, so that it ends as it began
+    steps *= whole / max(float(steps.sum()), 1e-9)
+    values = clock.values[clock.before]
+    lift = float(parameters.right_strike(values) + parameters.stance_share(values)[1]) - 1
+    phase = lift - 2e-3 + np.concatenate([[0.0], np.cumsum(steps[:-1])])
+    way = steps * going * clock.stride
+    way *= length / max(float(way.sum()), 1e-9)
+    far = np.concatenate([[0.0], np.cumsum(way[:-1])])
+    return replace(clock, phase=phase, far=far, rate=np.maximum(steps, 1e-9)), going
+
+
+def _ramped(share: np.ndarray) -> np.ndarray:
+    x = np.clip(share, 0, 1)
+    return np.asarray(x * x * (3 - 2 * x))
+
+
+def _standing(source: Source, values: np.ndarray) -> np.ndarray:
+    """The 101 numbers of somebody who stands: each leg as when the body is above its foot, the rest as it is on average."""
+    grid = np.arange(CYCLE) / CYCLE
+    out = source.numbers(values, grid).mean(axis=0)
+    above = source.numbers(values, np.array([BESIDE, float(parameters.right_strike(values)) + BESIDE]))
+    out[24:39], out[9:24] = above[0, 24:39], above[1, 9:24]
+    out[7] = above[:, 7].mean()
+    return np.asarray(out)
 
 
 def _sized(values: np.ndarray, scale: float) -> np.ndarray:

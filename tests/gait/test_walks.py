@@ -70,6 +70,26 @@ def test_a_walk_along_a_way_stays_on_it() -> None:
     assert metrics.slide(seen.points, seen.contact) < 1.5
 
 
+@pytest.mark.parametrize("speed", [0.8, 1.3, 2.0])
+def test_a_walk_from_rest_to_rest_stands_walks_and_stands_again(speed: float) -> None:
+    values = parameters.vector({"speed": speed})
+    frames = walks.frames_for(values, 5.0, 30.0)
+    walk = walks.walk(small(), values, frames, 30.0, length=5.0)
+    assert -walk.root[-1, 1] == pytest.approx(5.0, abs=0.06)
+    speeds = np.linalg.norm(np.diff(walk.root, axis=0), axis=1) * 30
+    assert speeds[:6].max() < 0.05
+    assert speeds[-6:].max() < 0.05
+    assert np.median(speeds) == pytest.approx(speed, rel=0.12)
+    assert walk.contact[:6].all()
+    assert walk.contact[-6:].all()
+    seen = figures.look(RIG, walk.turns, walk.root)
+    assert metrics.slide(seen.points, seen.contact) < 2.0
+    assert metrics.penetration(seen.points).max() < 0.01
+    feet = seen.points[:, :, 0, 1]
+    assert abs(feet[0, 0] - feet[0, 1]) < 0.12  # side by side
+    assert walk.missing < 0.005
+
+
 @pytest.mark.parametrize(("frames", "fps"), [(0, 30.0), (10, 0.0), (10, -1.0)])
 def test_a_walk_of_no_frames_is_refused(frames: int, fps: float) -> None:
     with pytest.raises(ValueError, match="at least one frame"):

@@ -124,7 +124,9 @@ def test_a_walk_along_a_curve_keeps_its_feet_on_a_bumpy_mesh(walker: Any) -> Non
     assert above.min() > -0.006
     low = above.min(axis=-1)
     assert np.percentile(low, 40) < 0.004  # most of the time a foot stands
-    assert np.abs(heads[-1, 0, :2] - [0, -9]).max() < 0.5
+    assert np.abs(heads[-1, 0, :2] - [0, -9]).max() < 0.3
+    assert np.linalg.norm(np.diff(heads[:5, 0], axis=0), axis=-1).max() < 0.004  # it begins standing
+    assert np.linalg.norm(np.diff(heads[-5:, 0], axis=0), axis=-1).max() < 0.004
 
 
 def test_match_finds_the_speed_of_a_walk_that_was_baked(walker: Any) -> None:

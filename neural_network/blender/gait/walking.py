@@ -80,7 +80,7 @@ def walk_along(
         raise ValueError(f"{way.name} is {lengths[-1]:.2f} m long: expected a curve of at least half a leg's length")
     fps = fps_of(context.scene)
     size = float(np.sqrt(who.body.leg_length / float(parameters.leg_of(values))))
-    frames = max(4, int(lengths[-1] / (float(parameters.speed(values)) * size) * fps))
+    frames = walks.frames_for(values, float(lengths[-1]), fps, size**2)
 
     def along(far: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         inside = np.clip(far, 0, lengths[-1])
@@ -94,7 +94,9 @@ def walk_along(
         return points + beyond * np.stack([np.sin(heading), -np.cos(heading)], axis=1), heading
 
     height = None if ground is None else _floor(context, ground, world[:3, 3], scale)
-    walk = walks.walk(source(ob), values, frames, fps, rig=who.body, way=along, ground=height)
+    walk = walks.walk(
+        source(ob), values, frames, fps, rig=who.body, way=along, ground=height, length=float(lengths[-1])
+    )
     rot, root = carrying.onto(who, walk)
     return _write(ob, body, f"Walk along {way.name}", rot, root), frames
 
