@@ -88,6 +88,7 @@ def captured_figures(gait: Gait, files: Sequence[Path], seed: int) -> Iterator[F
     yield Figure(
         "Match: step length and cadence of captured walks, worst", 100 * float(np.max(paces)), "%", "lower", count, 8.0
     )
+    yield _jerk(gait, [t for t in takes if t.performer != "49"])
     clean = clean_slide(held + [t for t in takes if t.performer not in NEVER])
     yield from figures.feet_figures(gait, clean)
 
@@ -104,6 +105,33 @@ def _pace_error(gait: Gait, values: np.ndarray, cycle: Cycle) -> float:
     step = np.mean([c.measured.step_length for c in found]) / cycle.measured.step_length
     cadence = np.mean([c.measured.cadence for c in found]) / cycle.measured.cadence
     return float(max(abs(step - 1), abs(cadence - 1)))
+
+
+def _jerk(gait: Gait, takes: Sequence[Take]) -> Figure:
+    """Jerk of the network's walks beside that of captured takes of the same speeds; as much is wanted, not less."""
+    ratios = []
+    for take in takes:
+        speed = float(np.mean([c.measured.speed for c in take.cycles]))
+        if not 0.5 <= speed <= 4.0:
+            continue
+        rig, walk = figures.walked(gait, parameters.vector({"speed": speed}), 4)
+        ratios.append(metrics.jerk(figures.look(rig, walk.turns, walk.root).heads) / metrics.jerk(_heads(take)))
+    return Figure(
+        "jerk beside captured takes of the same speed (aim 0.8 to 1.2)",
+        float(np.median(ratios)),
+        "times",
+        "lower",
+        len(ratios),
+        1.2,
+    )
+
+
+def _heads(take: Take) -> np.ndarray:
+    """(F, J, 3) [m] of a captured take."""
+    poses, rows = take.poses, take.poses.rows(take.clip)
+    rig = poses.skeleton
+    turns = rotations.matrix_from_axis_angle(rig.to_core(poses.rot[rows].astype(np.float64)))
+    return figures.look(rig, turns, poses.root_pos[rows].astype(np.float64) @ rig.axes.T).heads
 
 
 def clean_slide(takes: Sequence[Take]) -> float:

@@ -28,7 +28,7 @@ Way = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Points (N, 2) [m] and headings (N) [rad] at ways (N) [m] along a path."""
 
 PADDING = 1.4  # cycles before and after what is asked for, so that every stance is whole
-LATEST = 12  # samples of a cycle at most whose drift is kept
+HARMONICS = 13  # of a cycle that are kept of what a source says
 
 
 class Source(Protocol):
@@ -104,17 +104,18 @@ def walk(
     rig = body(first) if rig is None else rig
     scale = rig.leg_length / float(parameters.leg_of(first))
     clock = _clock(values, frames, fps, phase, scale, loop)
-    numbers = source.numbers(clock.values, clock.phase)
     going = np.ones(len(clock.phase))
     if length is not None:
         clock, going = _from_rest_to_rest(clock, frames, fps, length)
-        still = _standing(source, first)
-        numbers = going[:, None] * source.numbers(clock.values, clock.phase) + (1 - going[:, None]) * still
+    numbers, off = _said(source, clock)
+    if length is not None:
+        numbers = going[:, None] * numbers + (1 - going[:, None]) * _standing(source, first)
     pose = representation.decode(rig, numbers)
     road = Road(_sized(first, scale))
     way = road.at if way is None else way
     ground = (road.height if road.rise else flat_ground) if ground is None else ground
-    offset = _swayed(source, clock, scale) * going[:, None]
+    offset = np.zeros((len(clock.phase), 3))
+    offset[:, :2] = off * going[:, None] * scale
     centre, heading = way(clock.far)
     turn = _yaw(heading)
     turns = pose.turns.copy()
@@ -218,39 +219,36 @@ def _yaw(angle: np.ndarray) -> np.ndarray:
     return matrix_from_axis_angle(np.stack([zero, zero, angle], axis=-1))
 
 
-def _swayed(source: Source, clock: _Clock, scale: float) -> np.ndarray:
-    """(F, 3) [m] how far the Hips are off the point that moves evenly, to the left and back: their velocity, integrated.
+def _said(source: Source, clock: _Clock) -> tuple[np.ndarray, np.ndarray]:
+    """The 101 numbers (F, 101) of every frame, and how far (F, 2) [m] the Hips are off the point that moves evenly, to the
+    left and back: their velocity, integrated over the cycle.
 
-    It is integrated over a whole cycle for the parameters of a few frames, and blended between those.
+    The source is asked for whole cycles, for the parameters of a few frames between which the answers are blended; of each
+    cycle :data:`HARMONICS` are kept. A network alone trembles from phase to phase, at 1.3 m/s by twice the jerk of that.
     """
-    out = np.zeros((len(clock.phase), 3))
+    count = len(clock.phase)
     same = bool((clock.values == clock.values[0]).all())
-    knots = (
-        np.array([0])
-        if same
-        else np.unique(np.linspace(0, len(clock.phase) - 1, 2 + len(clock.phase) // 8).astype(int))
-    )
+    knots = np.array([0]) if same else np.unique(np.linspace(0, count - 1, 2 + count // 8).astype(int))
+    grid = np.arange(2 * CYCLE) / (2 * CYCLE)
     found = []
-    grid = np.arange(CYCLE) / CYCLE
     for knot in knots:
         values = clock.values[knot]
-        numbers = source.numbers(values, grid)
-        velocity = numbers[:, [8, 6]] * representation.CONTROL_RATE * [1, -1]  # to the left, back
-        seconds = float(parameters.cycle_seconds(values))
-        coefficients = curves.coefficients(velocity, LATEST)
-        angular = 2 * np.pi * np.arange(1, LATEST + 1)[:, None] / seconds
-        cosine, sine = coefficients[1 : LATEST + 1], coefficients[LATEST + 1 :]
-        whole = np.concatenate([np.zeros((1, 2)), -sine / angular, cosine / angular])
-        found.append(whole)
-    waves = curves.basis(np.mod(clock.phase, 1), LATEST)
+        waves = curves.coefficients(source.numbers(values, grid), HARMONICS)
+        velocity = waves[:, [8, 6]] * representation.CONTROL_RATE * [1, -1]  # to the left, back
+        angular = 2 * np.pi * np.arange(1, HARMONICS + 1)[:, None] / float(parameters.cycle_seconds(values))
+        cosine, sine = velocity[1 : HARMONICS + 1], velocity[HARMONICS + 1 :]
+        way = np.concatenate([np.zeros((1, 2)), -sine / angular, cosine / angular])
+        found.append(np.concatenate([waves, way], axis=1))
+    basis = curves.basis(np.mod(clock.phase, 1), HARMONICS)
     if same:
-        out[:, :2] = waves @ found[0]
+        out = basis @ found[0]
     else:
-        stacked = np.array(found).reshape(len(knots), -1)
-        frames = np.arange(len(clock.phase))
-        each = np.stack([np.interp(frames, knots, column) for column in stacked.T], axis=1).reshape(len(frames), -1, 2)
-        out[:, :2] = np.einsum("nk,nkc->nc", waves, each)
-    return out * scale
+        after = np.clip(np.searchsorted(knots, np.arange(count), "right"), 1, len(knots) - 1)
+        share = (np.arange(count) - knots[after - 1]) / (knots[after] - knots[after - 1])
+        each = np.array(found)
+        both = [np.einsum("nk,nkc->nc", basis, each[at]) for at in (after - 1, after)]
+        out = (1 - share)[:, None] * both[0] + share[:, None] * both[1]
+    return out[:, : representation.SIZE], out[:, representation.SIZE :]
 
 
 def _stances(clock: _Clock) -> list[Stance]:
