@@ -224,8 +224,8 @@ class SinglePoseSolver:
             key, known = self._key(positions, target_rotations, active, hips)
             off, metric = prior.together(answers[None], key, known, given, hypotheses)
             return LikelyOne(off[0], metric[0], *likely_steps.TOGETHER, float(np.trace(metric[0])) / len(off[0]))
-        off, steps = prior.unlikely(answers, given), likely_steps.STEPS[given]
-        return LikelyOne(off, prior.metric[given], steps, 0, likely_steps.MOST, float(prior.scale[given]))
+        steps, most = likely_steps.STEPS, likely_steps.MOST
+        return LikelyOne(prior.unlikely(answers, given), prior.metric[given], steps, 0, most, float(prior.scale[given]))
 
     def _without_network(
         self, positions: np.ndarray, target_rotations: np.ndarray | None, active: np.ndarray | None, hips: np.ndarray
