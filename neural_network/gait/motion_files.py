@@ -13,6 +13,7 @@ import io
 import json
 import multiprocessing
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 
@@ -53,10 +54,14 @@ def generate(folder: Path, model: Model, count: int, seed: int, jobs: int = 1) -
             done += 1
             yield done, len(names)
         return
-    with multiprocessing.get_context("spawn").Pool(min(jobs, len(tasks))) as pool:
-        for _ in pool.imap_unordered(_write, tasks):
+    pool = ProcessPoolExecutor(min(jobs, len(tasks)), multiprocessing.get_context("spawn"))
+    try:  # a process that dies is an error here; multiprocessing.Pool would wait for it without end
+        for written in as_completed([pool.submit(_write, task) for task in tasks]):
+            written.result()
             done += 1
             yield done, len(names)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def paths(folder: Path, model: Model, count: int, seed: int) -> list[Path]:
