@@ -13,8 +13,8 @@ import io
 import json
 import multiprocessing
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ from .teacher import KinematicTeacher, Model
 PER_FILE = 500
 """Cycles in one file."""
 VERSION = 4  # of what the teacher teaches: files of another version are not read
+LOOK_SECONDS = 0.5  # between looks at what the writing processes have done
 RAW_LEAST = 140
 """Samples that a raw motion must have."""
 
@@ -42,7 +43,10 @@ def key_of(model: Model, seed: int) -> str:
 
 
 def generate(folder: Path, model: Model, count: int, seed: int, jobs: int = 1) -> Iterator[tuple[int, int]]:
-    """Write motion files of at least ``count`` cycles into ``folder``, those that are missing; yields (files done, of)."""
+    """Write motion files of at least ``count`` cycles into ``folder``, those that are missing; yields (files done, of).
+
+    ``jobs`` processes share the work. Raises OSError where one of them ends before its work is done.
+    """
     names = paths(folder, model, count, seed)
     todo = [(i, path) for i, path in enumerate(names) if not path.exists()]
     done = len(names) - len(todo)
@@ -54,14 +58,29 @@ def generate(folder: Path, model: Model, count: int, seed: int, jobs: int = 1) -
             done += 1
             yield done, len(names)
         return
-    pool = ProcessPoolExecutor(min(jobs, len(tasks)), multiprocessing.get_context("spawn"))
-    try:  # a process that dies is an error here; multiprocessing.Pool would wait for it without end
-        for written in as_completed([pool.submit(_write, task) for task in tasks]):
-            written.result()
-            done += 1
-            yield done, len(names)
+    start, jobs = multiprocessing.get_context("spawn"), min(jobs, len(tasks))
+    writers = [start.Process(target=_write_all, args=(tasks[i::jobs],), daemon=True) for i in range(jobs)]
+    try:
+        for writer in writers:
+            writer.start()
+        while any(writer.is_alive() for writer in writers):
+            wait([writer.sentinel for writer in writers if writer.is_alive()], LOOK_SECONDS)
+            if (now := sum(path.exists() for path in names)) > done:
+                done = now
+                yield done, len(names)
     finally:
-        pool.shutdown(cancel_futures=True)
+        for writer in writers:
+            if writer.is_alive():
+                writer.terminate()
+    if codes := [writer.exitcode for writer in writers if writer.exitcode]:
+        raise OSError(f"a process that writes motion files ended with code {codes[0]}, perhaps out of memory or disk")
+    if (now := sum(path.exists() for path in names)) > done:
+        yield now, len(names)
+
+
+def _write_all(tasks: Sequence[tuple[str, Model, int, int]]) -> None:
+    for task in tasks:
+        _write(task)
 
 
 def paths(folder: Path, model: Model, count: int, seed: int) -> list[Path]:

@@ -125,6 +125,13 @@ def test_motion_files_are_made_once_and_read_in_turn(tmp_path: Path, monkeypatch
     assert motion_files.paths(tmp_path, model(), 4, 2) != files
 
 
+def test_processes_that_cannot_write_motion_files_are_an_error_and_are_not_waited_for(tmp_path: Path) -> None:
+    folder = tmp_path / "motions"
+    folder.write_text("a file where the folder should be")
+    with pytest.raises(OSError, match="ended with code 1"):
+        list(motion_files.generate(folder, model(), 2 * motion_files.PER_FILE, seed=1, jobs=2))
+
+
 def test_a_motion_file_of_something_else_is_refused_in_words(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", motions=np.zeros((2, 60, 101)))
     with pytest.raises(ValueError, match="expected motions and params"):
