@@ -29,7 +29,7 @@ from neural_network.ik.goals import alone
 from neural_network.ik.network import Network
 from neural_network.ik.settings import Training
 from neural_network.ik.solver import Solver
-from neural_network.learning.arguments import positive
+from neural_network.learning.arguments import number, positive
 from neural_network.motion import pose_set, splits
 from neural_network.motion.pose_set import PoseSet
 from neural_network.motion.splits import TEST, TRAIN, VALIDATION
@@ -141,7 +141,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.density", description=str(__doc__).splitlines()[0])
     parser.add_argument("data", type=Path, metavar="DATA.npz", help="poses of one character")
     parser.add_argument("--cpu", type=positive(float), default=120, metavar="S", help="CPU s a training (%(default)s)")
-    parser.add_argument("--fold", type=int, choices=range(1, FOLDS + 1), default=1, help="(%(default)s of 5)")
+    parser.add_argument("--fold", type=number(int, 1, FOLDS), default=1, metavar="N", help="(%(default)s of 5)")
     parser.add_argument("--actions", action="store_true", help="leave out each action in turn")
     given = parser.parse_args(argv)
     try:

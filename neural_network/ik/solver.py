@@ -68,8 +68,7 @@ class Solver:
         effectors: names of the controlled bones, in the order of the rows of :class:`Goals`.
         skeleton: the rig that is solved.
         net: the network, on that rig.
-        warning: a sentence if the rig's proportions differ much from those the network was trained on, and the weights do not say
-            how the character poses without it; else empty.
+        warning: a sentence if the rig's proportions differ much from those the network was trained on, else empty.
     """
 
     def __init__(self, net: Network, skeleton: Skeleton | None = None) -> None:
@@ -82,9 +81,11 @@ class Solver:
         difference = net.skeleton.proportion_difference(rig)
         self.warning = ""
         one_body = not net.meta.get("config", {}).get("proportions")
-        if one_body and net.density is None and difference > PROPORTIONS_WARN:
-            self.warning = f"the rig's bones differ by up to {difference * 100:.0f} % of a leg from those trained on"
         trusted = not one_body or _longest_change(net.skeleton, rig) < LENGTHS_ALIKE
+        if one_body and difference > PROPORTIONS_WARN:
+            self.warning = f"the rig's bones differ by up to {difference * 100:.0f} % of a leg from those trained on"
+            if net.density is not None and not trusted:
+                self.warning += "; the poses learned are used, the network is not"
         self.net = replace(net, skeleton=rig)
         self.skeleton = rig
         self.effectors = tuple(rig.names[e] for e in rig.effectors)
