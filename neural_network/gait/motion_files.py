@@ -26,7 +26,7 @@ from .teacher import KinematicTeacher, Model
 
 PER_FILE = 500
 """Cycles in one file."""
-VERSION = 4  # of what the teacher teaches: files of another version are not read
+VERSION = 5  # of what the teacher teaches: files of another version are not read
 LOOK_SECONDS = 0.5  # between looks at what the writing processes have done
 RAW_LEAST = 140
 """Samples that a raw motion must have."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,6 +31,7 @@ MISSING = "train them with standalone_trainer.py gait, or name a file with --wei
 class Gait:
     """A trained network and the teacher's model it was distilled from."""
 
+    trembles: ClassVar[bool] = True
     weights: np.ndarray
     """(W) float32 of all layers."""
     hidden: tuple[int, ...]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -41,6 +42,7 @@ class OwnStyle:
 class Styled:
     """A source of poses (:class:`.walks.Source`) with so much of a character's own style."""
 
+    trembles: ClassVar[bool] = True
     gait: Gait
     style: OwnStyle
     weight: float = 1.0

@@ -174,7 +174,7 @@ def stance_share(values: np.ndarray) -> np.ndarray:
     walked = np.clip(np.polyval(_STANCE, 1 / np.maximum(pace, 0.05)), 0.53, 0.78)
     ran = np.clip(0.476 - 0.177 * pace, 0.22, 0.38)
     both = walked + get(values, "run") * (ran - walked)
-    shorter = get(values, "asymmetry") + 0.12 * (get(values, "limp_left") - get(values, "limp_right"))
+    shorter = get(values, "asymmetry") + 0.13 * (get(values, "limp_left") - get(values, "limp_right"))
     out: np.ndarray = np.stack([both - 0.75 * np.maximum(shorter, 0) + 0.25 * np.minimum(shorter, 0) * -1,
                                 both + 0.75 * np.minimum(shorter, 0) + 0.25 * np.maximum(shorter, 0)], axis=-1)  # fmt: skip
     return out
@@ -182,7 +182,7 @@ def stance_share(values: np.ndarray) -> np.ndarray:
 
 def right_strike(values: np.ndarray) -> np.ndarray:
     """(...) phase at which the right foot strikes; the left one does at 0. A limp's good foot comes down early."""
-    shorter = get(values, "asymmetry") + 0.12 * (get(values, "limp_left") - get(values, "limp_right"))
+    shorter = get(values, "asymmetry") + 0.13 * (get(values, "limp_left") - get(values, "limp_right"))
     return np.asarray(0.5 - 0.5 * shorter)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -34,6 +34,9 @@ HARMONICS = 13  # of a cycle that are kept of what a source says
 class Source(Protocol):
     """Who knows what poses are like: the network (:class:`.network.Gait`), or the teacher."""
 
+    trembles: ClassVar[bool]
+    """Whether what it says of one phase and of the next differs by chance too, and is smoothed."""
+
     def numbers(self, values: np.ndarray, phase: np.ndarray) -> np.ndarray:
         """The 101 numbers (N, 101) at phases (N) [cycles] with parameters (P) or (N, P)."""
 
@@ -42,6 +45,7 @@ class Source(Protocol):
 class Taught:
     """A teacher as a source; parameters may not change along the way."""
 
+    trembles: ClassVar[bool] = False
     teacher: KinematicTeacher
 
     def numbers(self, values: np.ndarray, phase: np.ndarray) -> np.ndarray:
@@ -224,7 +228,8 @@ def _said(source: Source, clock: _Clock) -> tuple[np.ndarray, np.ndarray]:
     left and back: their velocity, integrated over the cycle.
 
     The source is asked for whole cycles, for the parameters of a few frames between which the answers are blended; of each
-    cycle :data:`HARMONICS` are kept. A network alone trembles from phase to phase, at 1.3 m/s by twice the jerk of that.
+    cycle :data:`HARMONICS` are kept, of the Hips' way and of the poses of a source that trembles. A network alone trembles from
+    phase to phase, at 1.3 m/s by twice the jerk of that.
     """
     count = len(clock.phase)
     same = bool((clock.values == clock.values[0]).all())
@@ -248,7 +253,8 @@ def _said(source: Source, clock: _Clock) -> tuple[np.ndarray, np.ndarray]:
         each = np.array(found)
         both = [np.einsum("nk,nkc->nc", basis, each[at]) for at in (after - 1, after)]
         out = (1 - share)[:, None] * both[0] + share[:, None] * both[1]
-    return out[:, : representation.SIZE], out[:, representation.SIZE :]
+    numbers = out[:, : representation.SIZE] if source.trembles else source.numbers(clock.values, clock.phase)
+    return numbers, out[:, representation.SIZE :]
 
 
 def _stances(clock: _Clock) -> list[Stance]:

@@ -421,7 +421,7 @@ def _ahead(
         return None
     gain = (nearest.joints - refined.joints) * 1000
     name = "joint error (MPJPE) below that of the nearest training frame + exact steps"
-    return Figure(name, float(gain.mean()), "mm", "higher", len(gain), 0.0, cards.ci95(gain, clip, rng), {})
+    return Figure(name, float(gain.mean()), "mm", "higher", len(gain), None, cards.ci95(gain, clip, rng), {})
 
 
 def groups(poses: PoseSet, clip: np.ndarray, found: dict[str, Errors | None]) -> dict[str, dict[str, dict[str, Any]]]:
