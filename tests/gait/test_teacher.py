@@ -140,7 +140,7 @@ def test_more_of_a_slider_is_more_of_what_it_is_called(name: str) -> None:
     entry = parameters.TABLE[parameters.INDEX[name]]
     found = []
     for level in np.linspace(entry.least, entry.most, LEVELS):
-        values = parameters.vector({"speed": 2.2 if name == "run" else 1.2, name: float(level)})
+        values = parameters.vector({"speed": 2.4 if name == "run" else 1.2, name: float(level)})  # as the figures do
         look = seen(values, 6 if name in TIMES else 2)
         turned, heads = foot_pins.forward(RIG, look["turns"], look["root"])
         stands = look["contact"]
