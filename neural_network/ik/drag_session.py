@@ -32,6 +32,7 @@ STRIDE, STRIDES = (
     12,
 )  # [leg lengths] a target that jumped farther is followed in steps so long, and at most so many
 REMEMBERED = 8192  # answers to goals that may come again, as when a drag is cancelled
+FRAMES = 256  # answers to frames that were shown since the last drag
 BEGINS = 32  # poses of other frames from which drags began
 SAME = 1e-5  # goals that differ less are the same: what float32 and other units leave of them
 
@@ -64,6 +65,7 @@ class DragSession:
         self._shown: tuple[np.ndarray, np.ndarray] | None = None
         self._begins: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=BEGINS)
         self._answers: OrderedDict[bytes, np.ndarray] = OrderedDict()
+        self._frames: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=FRAMES)
 
     @cached_property
     def chest(self) -> int:
@@ -88,6 +90,7 @@ class DragSession:
         self._change, self._shown, self._goals = None, None, np.zeros(0)
         self._begins.clear()
         self._answers.clear()
+        self._frames.clear()
 
     def on(self, skeleton: Skeleton) -> DragSession:
         """A session of the same bones in other proportions that goes on from this one's answer, once it has an anchor."""
@@ -132,6 +135,9 @@ class DragSession:
             self._begins.append(self._shown)  # it comes back where what begins now is cancelled
         digest = _digest(asked)
         known = self._answers.get(digest)
+        if not goes_on and known is None:  # a frame that was shown since the last drag
+            alike = [c for c, then in self._frames if len(then) == len(asked) and np.abs(asked - then).max() < SAME]
+            known = alike[-1] if alike else None
         for change, goals_then in ([] if begin is None else [(begin, begin_goals)]) + list(self._begins):
             if known is None and len(asked) == len(goals_then) and np.abs(asked - goals_then).max() < SAME:
                 known = change
@@ -160,7 +166,11 @@ class DragSession:
             self.start_over()
             raise ValueError("the pose has numbers that are not finite: move the targets nearer to the character")
         self._shown = drag.change, asked
-        if goes_on:
+        if not goes_on:
+            self._frames.append(self._shown)
+        else:
+            if self._change is not drag.change:
+                self._frames.clear()  # frames go on from where this one did
             self._change, self._goals = self._shown
             self._remember(digest, drag.change)
         return Solution(drag.quaternions, root, missed, missed < REACHED, steps, time.perf_counter() - began)
