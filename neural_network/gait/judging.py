@@ -10,7 +10,6 @@ import numpy as np
 from ..core.rotations import geodesic_angle
 from ..learning.card import Figure, ci95
 from . import draws, motion_files, network, parameters, representation
-from .motion_files import PER_FILE
 from .network import Gait
 from .representation import CYCLE, SIZE
 from .task import Samples
@@ -129,7 +128,3 @@ def distilled(gait: Gait, held: Held, samples: Samples, seed: int = 0) -> tuple[
             {"ridge": float(rival_speeds.mean())},
         ),
     )
-
-
-ENOUGH = PER_FILE
-"""Cycles to fit the rival to, at least."""

@@ -70,11 +70,6 @@ class Walk:
     """[m] the most by which a leg does not reach."""
 
 
-def arc_way(values: np.ndarray) -> Way:
-    """The way of a walk whose turn does not change, see :class:`.teacher.Road`."""
-    return Road(values).at
-
-
 def walk(
     source: Source,
     values: np.ndarray,

@@ -109,14 +109,24 @@ def with_anatomy(skeleton: Skeleton, covariance: np.ndarray | None) -> np.ndarra
     """
     size = 3 * skeleton.count + 3
     out = np.zeros((size, size)) if covariance is None else np.array(covariance, np.float64)
+    out[:-3, :-3] += anatomy(skeleton, LEAST)
+    out[-3:, -3:] += np.eye(3) * ROOT_SPREAD**2
+    return out
+
+
+def anatomy(skeleton: Skeleton, least: float = 0.0) -> np.ndarray:
+    """(3 J, 3 J) [rad^2] what the joints' ranges of motion say of how far they turn: no joint's axes depend on another's.
+
+    ``least`` [rad] is the standard deviation added to every axis.
+    """
     limits = np.full((skeleton.count, 6), np.nan) if skeleton.limits is None else skeleton.limits
     spans = limits[:, 1::2] - limits[:, ::2]  # about bone X, Y, Z
     spans = np.where(np.isfinite(spans), spans, FREE_RANGE)
     spans[0] = HIPS_RANGE
+    out = np.zeros((3 * skeleton.count,) * 2)
     for j, basis in enumerate(skeleton.basis):
         at = slice(3 * j, 3 * j + 3)
-        out[at, at] += basis @ np.diag((ANATOMY * spans[j]) ** 2 + LEAST**2) @ basis.T
-    out[-3:, -3:] += np.eye(3) * ROOT_SPREAD**2
+        out[at, at] = basis @ np.diag((ANATOMY * spans[j]) ** 2 + least**2) @ basis.T
     return out
 
 

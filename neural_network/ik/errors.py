@@ -22,7 +22,6 @@ COMPARED_MOST = 2000  # test frames that the slow rivals with steps are measured
 RIDGE_HELD = 500  # validation frames that choose the strength of the ridge regression, about
 PLAIN = ("rest", "mean_pose", "nearest", "ridge")
 """Answers without steps, on every test frame; the Hips are given, the nearest frame is chosen by positions."""
-HYPOTHESES = 8  # near frames beside the network, where the card shows several hypotheses
 POSITIONS = "_positions"
 """Ends the names of errors where the targets' rotations are not told."""
 STEPPED = ("classical_rest", "classical_mean", "nearest_steps")

@@ -8,22 +8,19 @@ from dataclasses import replace
 import numpy as np
 
 from ..core import rotations
-from ..core.skeleton import Skeleton
 from . import batches
 from .context import Samples
-from .density import FREE_RANGE
+from .density import anatomy
 from .network import Network
 from .pose_density import PoseDensity, deviations
-from .pose_prior import NearFrames, keys, known_keys
+from .pose_prior import SEVERAL, NearFrames, keys, known_keys
 
 FRAMES_MOST = 3000  # training frames that are kept for hypotheses, evenly spaced
 POSES_MOST = 20_000  # training frames that the statistics are made from, evenly spaced
 JUDGED_MOST = 600  # held-out frames that the errors are measured on
 LEAST = 0.01  # [rad] standard deviation added to every axis, so that none is frozen by data that never moved it
 LEAST_ERROR = 0.06  # [rad] the same for the errors of the network and of near frames
-HYPOTHESES = 8  # near frames whose mean is judged
-ANATOMY = 0.12  # share of a joint's range of motion that is added to its standard deviation where takes are few
-FEW = 2.0  # takes at which half of it is added
+FEW = 2.0  # takes at which half of what the joints' ranges of motion allow is added
 
 
 def fit(net: Network, samples: Samples, train: np.ndarray, held: np.ndarray, takes: int) -> PoseDensity:
@@ -40,7 +37,7 @@ def fit(net: Network, samples: Samples, train: np.ndarray, held: np.ndarray, tak
     found = deviations(_turns(samples, rows), centre)
     size = found.shape[1]
     covariance = found.T @ found / len(found) + np.eye(size) * LEAST**2
-    covariance += anatomy(rig) * FEW / (FEW + takes)
+    covariance += anatomy(rig)[3:, 3:] * FEW / (FEW + takes)
     covariance = covariance.astype(np.float32).astype(np.float64)
     frames = samples.rot[_spaced(train, FRAMES_MOST)].astype(np.float16).astype(np.float64)
     judged = _spaced(held, JUDGED_MOST)
@@ -57,20 +54,8 @@ def fit(net: Network, samples: Samples, train: np.ndarray, held: np.ndarray, tak
         errors.append(_moments(truth - deviations(turns, centre)))
         known = np.ones((2, len(rig.effectors), len(judged)))
         known[1] = given
-        near_errors.append(_moments(truth - near.mean_of(key, known_keys(known), HYPOTHESES)))
+        near_errors.append(_moments(truth - near.mean_of(key, known_keys(known), SEVERAL)))
     return replace(density, network_error=np.stack(errors), frames_error=np.stack(near_errors))
-
-
-def anatomy(skeleton: Skeleton) -> np.ndarray:
-    """(D, D) [rad^2] the part of the joints' ranges of motion that counts where data are few."""
-    limits = np.full((skeleton.count, 6), np.nan) if skeleton.limits is None else skeleton.limits
-    spans = limits[:, 1::2] - limits[:, ::2]
-    spans = np.where(np.isfinite(spans), spans, FREE_RANGE)
-    out = np.zeros((3 * skeleton.count - 3,) * 2)
-    for j, basis in enumerate(skeleton.basis[1:]):
-        at = slice(3 * j, 3 * j + 3)
-        out[at, at] = basis @ np.diag((ANATOMY * spans[j + 1]) ** 2) @ basis.T
-    return out
 
 
 def _moments(errors: np.ndarray) -> np.ndarray:

@@ -27,6 +27,7 @@ from .context import LAYOUTS, Samples, Targets, decode, features, prepare, targe
 from .errors import PLAIN, REFINE_STEPS, SEED, STEPPED, Errors, predicted
 from .losses import Truth
 from .network import Network, forward
+from .pose_prior import SEVERAL
 
 HOLDOUT_MOST = 0.25  # [m]
 INTERPOLATION_MOST = 0.30  # [m]
@@ -271,7 +272,7 @@ def _hypotheses(net: Network, samples: Samples, rows: np.ndarray) -> dict[str, E
         parts = []
         for some in errors.chunks(rows):
             targets, truth = batches.asked(net.layout, net.skeleton, samples, some)
-            parts.append(errors.refined_errors(net, targets, truth, told, errors.HYPOTHESES))
+            parts.append(errors.refined_errors(net, targets, truth, told, SEVERAL))
         found["hypotheses" + ("" if told else errors.POSITIONS)] = errors.join(parts)
     return found
 
@@ -354,7 +355,7 @@ def _more(pooled: dict[str, Errors | None]) -> dict[str, Any]:
     for name in ("hypotheses", "hypotheses" + errors.POSITIONS):
         several = pooled.get(name)
         if several is not None:
-            out[name] = {**_reached(several), "count": errors.HYPOTHESES}
+            out[name] = {**_reached(several), "count": SEVERAL}
     return out
 
 
@@ -481,9 +482,9 @@ def rows_of(card: dict[str, Any]) -> list[tuple[str, dict[str, Any] | None]]:
 
 
 _MORE = (
-    ("hypotheses", f"the same with {errors.HYPOTHESES} hypotheses"),
+    ("hypotheses", f"the same with {SEVERAL} hypotheses"),
     ("refined_positions", f"network + {REFINE_STEPS} exact steps, positions only"),
-    ("hypotheses" + errors.POSITIONS, f"the same with {errors.HYPOTHESES} hypotheses"),
+    ("hypotheses" + errors.POSITIONS, f"the same with {SEVERAL} hypotheses"),
 )
 
 

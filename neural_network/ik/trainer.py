@@ -329,11 +329,10 @@ def _try(job: Job, write: Callable[[], None]) -> None:
 def complete(job: Job, trained: Trained, parts: np.ndarray, kind: str) -> Trained:
     """The network with everything that best.npy holds beside its weights."""
     net = replace(trained.net, meta=_meta(job, parts, kind, trained.figures))
+    # The shipped clips are of no character in particular: nobody's own way of moving.
     if net.density is not None and job.args.data.resolve() != (SHIPPED / "training_data.npz").resolve():
         changes = density.changes_of(job.own_poses, np.flatnonzero(parts[: job.own_poses.frames] == TRAIN))
-        net = replace(
-            net, density=replace(net.density, changes=changes)
-        )  # the shipped clips are nobody's way of moving
+        net = replace(net, density=replace(net.density, changes=changes))
     return replace(trained, net=novelty.with_centres(net, job.poses, job.samples, parts))
 
 

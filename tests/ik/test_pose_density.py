@@ -83,7 +83,7 @@ def test_statistics_are_those_of_the_training_frames() -> None:
     found = pose_density.deviations(turns, rotations.matrix_from_axis_angle(stats.mean))
     np.testing.assert_allclose(stats.mean[1:], batches.mean_pose(samples, train)[1:], atol=1e-6)
     takes = task.take_count(samples, train)
-    anatomy = pose_statistics.anatomy(net.skeleton) * pose_statistics.FEW / (pose_statistics.FEW + takes)
+    anatomy = density.anatomy(net.skeleton)[3:, 3:] * pose_statistics.FEW / (pose_statistics.FEW + takes)
     expected = found.T @ found / len(found) + np.eye(found.shape[1]) * pose_statistics.LEAST**2 + anatomy
     np.testing.assert_allclose(stats.covariance, expected, atol=1e-6)
     assert len(stats.frames) == len(train)

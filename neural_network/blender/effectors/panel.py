@@ -8,25 +8,14 @@ from typing import Any
 import bpy
 
 from ..host import rig
-from ..host.panels import Panel, paragraph
+from ..host.panels import CharacterPanel, paragraph
 from .properties import lines
 
 
-class NEURAL_IK_PT_effectors(Panel, bpy.types.Panel):
+class NEURAL_IK_PT_effectors(CharacterPanel, bpy.types.Panel):
     """Effectors of a creature."""
 
     bl_label = "Effectors"
-    bl_parent_id = "NEURAL_IK_PT_main"
-    bl_options = {"DEFAULT_CLOSED"}
-
-    @classmethod
-    def poll(cls, context: bpy.types.Context) -> bool:
-        """Only if there is a character."""
-        try:
-            rig.find(context)
-        except ValueError:
-            return False
-        return True
 
     def draw(self, context: bpy.types.Context) -> None:
         """The list and the operators that edit it."""

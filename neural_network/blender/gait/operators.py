@@ -9,6 +9,7 @@ import bpy
 import numpy as np
 from bpy.props import EnumProperty
 
+from ...core.messages import counted
 from ...gait import matching, parameters
 from ..host import rig
 from ..host.buttons import Button, no_character
@@ -128,8 +129,7 @@ class NEURAL_IK_OT_gait_match(_Walker, bpy.types.Operator):
         match = matching.match(preview.gait(), who.body, found)
         properties.set_values(ob.neural_ik_gait, np.asarray(match.values))
         preview.refresh(context)
-        times = "cycle" if match.cycles == 1 else "cycles"
-        return f"{match.cycles} {times} at {ob.neural_ik_gait.speed:.2f} m/s; joints {match.error:.0f} degrees off on average"
+        return f"{counted(match.cycles, 'cycle')} at {ob.neural_ik_gait.speed:.2f} m/s; joints {match.error:.0f} degrees off on average"
 
 
 class NEURAL_IK_OT_gait_learn(_Walker, bpy.types.Operator):
@@ -144,8 +144,7 @@ class NEURAL_IK_OT_gait_learn(_Walker, bpy.types.Operator):
         count, plain, styled = walking.learn_style(context, ob)
         ob.neural_ik_gait.own_style = 1.0
         preview.refresh(context)
-        cycles = "1 cycle" if count == 1 else f"{count} cycles"
-        return f"learned from {cycles}: joints {styled:.0f} degrees off instead of {plain:.0f}"
+        return f"learned from {counted(count, 'cycle')}: joints {styled:.0f} degrees off instead of {plain:.0f}"
 
 
 _classes = (

@@ -8,25 +8,14 @@ from typing import Any
 import bpy
 
 from ..host import rig
-from ..host.panels import Panel
+from ..host.panels import CharacterPanel, Panel
 from .sliders import SLIDERS
 
 
-class NEURAL_IK_PT_gait(Panel, bpy.types.Panel):
+class NEURAL_IK_PT_gait(CharacterPanel, bpy.types.Panel):
     """Walks and runs from sliders."""
 
     bl_label = "Gait"
-    bl_parent_id = "NEURAL_IK_PT_main"
-    bl_options = {"DEFAULT_CLOSED"}
-
-    @classmethod
-    def poll(cls, context: bpy.types.Context) -> bool:
-        """Only if there is a character."""
-        try:
-            rig.find(context)
-        except ValueError:
-            return False
-        return True
 
     def draw(self, context: bpy.types.Context) -> None:
         """Presets, pace, preview and buttons; body and style have panels of their own."""

@@ -97,6 +97,8 @@ def _draw() -> None:
     ob = context.active_object
     if ob is None or ob.type != "ARMATURE" or not ob.neural_ik_gait.preview:
         return
+    if not context.space_data.overlay.show_overlays:
+        return
     try:
         ends, colors = lines(ob, context.scene.frame_current, context.scene.render.fps / context.scene.render.fps_base)
     except (ValueError, OSError):

@@ -7,6 +7,8 @@ from typing import Any
 
 import bpy
 
+from . import rig
+
 TAB = "Neural IK"
 
 
@@ -16,6 +18,22 @@ class Panel:
     bl_space_type = "VIEW_3D"
     bl_region_type = "UI"
     bl_category = TAB
+
+
+class CharacterPanel(Panel):
+    """Mixin for a closed panel below the main one that is only there if there is a character."""
+
+    bl_parent_id = "NEURAL_IK_PT_main"
+    bl_options = {"DEFAULT_CLOSED"}
+
+    @classmethod
+    def poll(cls, context: bpy.types.Context) -> bool:
+        """Only if there is a character."""
+        try:
+            rig.find(context)
+        except ValueError:
+            return False
+        return True
 
 
 def paragraph(layout: bpy.types.UILayout, text: str, context: bpy.types.Context, icon: Any = "NONE") -> None:
