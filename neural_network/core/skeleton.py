@@ -46,6 +46,8 @@ class Skeleton:
     """(J, 3) rot_local [rad] that carries the rest into the T-pose; zeros where the rest is one."""
     limits: np.ndarray | None = None
     """(J, 6) [rad] lower and upper bound of swing about bone X, twist about bone Y, swing about bone Z; NaN: free."""
+    limits_about: np.ndarray | None = None
+    """(J, 3, 3) axes that ``limits`` are about, where these are not the bone's own, because the limits come from a rig with other rolls."""
 
     @property
     def count(self) -> int:
@@ -68,6 +70,11 @@ class Skeleton:
     def basis(self) -> np.ndarray:
         """(J, 3, 3) orientation of each bone in the T-posed rest [core axes]; carries bone axes to core axes."""
         return np.ascontiguousarray(self.rest_core[:, :3, :3])
+
+    @property
+    def limit_axes(self) -> np.ndarray:
+        """(J, 3, 3) the axes that ``limits`` are about [core axes]."""
+        return self.basis if self.limits_about is None else self.limits_about
 
     @cached_property
     def offsets(self) -> np.ndarray:

@@ -37,9 +37,12 @@ BEGINS = 32  # poses of other frames from which drags began
 SAME = 1e-5  # goals that differ less are the same: what float32 and other units leave of them
 
 
-def knows(skeleton: Skeleton) -> bool:
-    """Whether pose changes of people are known for a rig: drags suit it better than the network alone."""
-    return density.shipped(skeleton) is not None
+def knows(skeleton: Skeleton, roles: Sequence[str] | None = None) -> bool:
+    """Whether pose changes of people are known for a rig: drags suit it better than the network alone.
+
+    ``roles`` (J) are those of its bones; None where they are named by their roles.
+    """
+    return density.shipped(skeleton, roles) is not None
 
 
 class DragSession:

@@ -146,7 +146,7 @@ def joint_limits(skeleton: Skeleton, rot: np.ndarray) -> tuple[float, np.ndarray
     bones = np.flatnonzero(np.isfinite(skeleton.limits).all(axis=1))
     if not len(bones):
         return 0.0, out
-    basis = skeleton.basis[bones].astype(rot.dtype)
+    basis = skeleton.limit_axes[bones].astype(rot.dtype)
     local = np.einsum("jba,bjn->ajn", basis, rot[:, bones])
     over_swing, over_twist, d_swing, d_twist = limit_excess(local, skeleton.limits[bones])
     count = over_swing.size

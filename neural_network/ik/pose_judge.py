@@ -51,10 +51,13 @@ class Verdict:
 class PoseJudge:
     """Judges poses of one rig."""
 
-    def __init__(self, skeleton: Skeleton) -> None:
-        """Take the joint limits of ``skeleton`` and, if it has the bones of the reference rig, how people change their pose."""
+    def __init__(self, skeleton: Skeleton, roles: Sequence[str] | None = None) -> None:
+        """Take the joint limits of ``skeleton`` and, if it is a person's, how people change their pose.
+
+        ``roles`` (J) are those of its bones; None where they are named by their roles.
+        """
         self.skeleton, self._limits = skeleton, JointLimits(skeleton)
-        covariance = density.shipped(skeleton)
+        covariance = density.shipped(skeleton, roles)
         self._precision = None
         if covariance is not None:
             self._precision = np.linalg.inv(density.with_anatomy(skeleton, covariance)[:-3, :-3])

@@ -40,7 +40,7 @@ class JointLimits:
         """Take the limits of ``skeleton``; bones with NaN, or all where it has none, are free."""
         limits = np.zeros((0, 6)) if skeleton.limits is None else skeleton.limits
         self._bones = np.flatnonzero(np.isfinite(limits).all(axis=1))
-        self._basis = skeleton.basis[self._bones]
+        self._basis = skeleton.limit_axes[self._bones]
         self._low, self._high = limits[self._bones, ::2].T, limits[self._bones, 1::2].T
         self._wide_up, self._wide_down = np.maximum(self._high[::2], 1e-3), np.maximum(-self._low[::2], 1e-3)
 

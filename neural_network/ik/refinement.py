@@ -138,7 +138,7 @@ def clamp(skeleton: Skeleton, rot: np.ndarray) -> np.ndarray:
         return rot
     bones = np.flatnonzero(np.isfinite(skeleton.limits).all(axis=1))
     limits = skeleton.limits[bones]
-    basis = skeleton.basis[bones].astype(rot.dtype)
+    basis = skeleton.limit_axes[bones].astype(rot.dtype)
     local = np.einsum("jba,bjn->ajn", basis, rot[:, bones])
     over_swing, over_twist, _, _ = limit_excess(local, limits)
     if not np.any(over_swing) and not np.any(over_twist):

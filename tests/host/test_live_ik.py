@@ -834,9 +834,19 @@ def test_bones_with_other_names_are_matched_by_role(character: Any) -> None:
     assert missed(character, "LeftHand", "hand.L") <= HIT
 
 
-def test_for_a_rig_with_other_bones_the_error_suggests_training(character: Any) -> None:
+def test_for_a_creature_the_error_suggests_training(character: Any) -> None:
     import bpy
 
+    character.data.bones["Spine2"].name = "middle"
+    character.neural_ik_ends.effectors = "LeftHand\nHead"
+    with pytest.raises(RuntimeError, match=r"another skeleton: .*Train for this rig"):
+        bpy.ops.neural_ik.live_start()
+
+
+def test_a_person_with_other_bones_is_moved_by_the_same_weights(character: Any) -> None:
+    import bpy
+
+    character.animation_data.action = None
     bpy.context.view_layer.objects.active = character
     bpy.ops.object.mode_set(mode="EDIT")
     for name in ("Spine2", "LeftToeBase", "RightToeBase"):
@@ -844,8 +854,10 @@ def test_for_a_rig_with_other_bones_the_error_suggests_training(character: Any) 
     for name in ("NeckLower", "LeftShoulder", "RightShoulder"):
         character.data.edit_bones[name].parent = character.data.edit_bones["Spine1"]
     bpy.ops.object.mode_set(mode="OBJECT")
-    with pytest.raises(RuntimeError, match=r"another skeleton: .*Train for this rig"):
-        bpy.ops.neural_ik.live_start()
+    bpy.ops.neural_ik.live_start()
+    target("LeftHand").location.z += 0.1
+    update()
+    assert missed(character, "LeftHand") <= HIT
 
 
 def test_every_rotation_mode_and_inheritance_setting_is_written_correctly(character: Any) -> None:

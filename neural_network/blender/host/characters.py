@@ -251,9 +251,13 @@ def take_weights(found: Found[Network], chosen: bool = False) -> str:
 def weights_for(ob: bpy.types.Object, show: bool = True) -> Network:
     """The network that moves ``ob``: a file that the user chose, else the character's own weights, else what is in memory.
 
-    What is read is put into memory, and so shown in the panel, unless other weights are there and ``show`` is False.
-    Raises ValueError or OSError, in words.
+    What is read is put into memory, and so shown in the panel, unless other weights are there and ``show`` is False. Weights of a
+    person move any other, whatever bones it has. Raises ValueError or OSError, in words.
     """
+    return rig_checks.suited(ob, _weights_for(ob, show))
+
+
+def _weights_for(ob: bpy.types.Object, show: bool) -> Network:
     keep = memory.memory
     if keep.network is not None and (keep.network_chosen or keep.network_file is None) and _fits(ob, keep.network):
         return keep.network
@@ -262,7 +266,7 @@ def weights_for(ob: bpy.types.Object, show: bool = True) -> Network:
             own = kept(subject_of(ob)).weights(IK)
         except ValueError:  # a control rig, say: it has none of its own
             return keep.network
-        if own == keep.network_file or not own.exists():
+        if own == keep.network_file or (not own.exists() and (keep.network_chosen or _fits(ob, keep.network))):
             return keep.network
     found = weights_to_load(ob)
     if keep.network is None or show:
@@ -272,7 +276,7 @@ def weights_for(ob: bpy.types.Object, show: bool = True) -> Network:
 
 def _fits(ob: bpy.types.Object, net: Network) -> bool:
     try:
-        rig_checks.fit_live(ob, net)
+        rig_checks.fit_live(ob, rig_checks.suited(ob, net))
     except ValueError:
         return False
     return True
@@ -326,5 +330,5 @@ def training(context: bpy.types.Context) -> TrainingFiles:
 
 
 def _human(subject: Subject) -> bool:
-    """Whether weights of the built-in rig can move it."""
+    """Whether it has the bones of the built-in rig."""
     return set(ROLE_NAMES) <= set(subject.roles)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core import rotations, tree
 from ...core import skeleton as skeletons
+from ...ik import other_bones
 from ...ik.network import Network
 from . import actions, control_rigs, dependencies, runtime
 from . import rig as rigs
@@ -51,15 +52,50 @@ def fit(ob: bpy.types.Object, net: Network) -> Rig:
     return replace(rig, skeleton=skeleton, index=rig.index[order], roles=theirs.names)
 
 
+def suited(ob: bpy.types.Object, net: Network) -> Network:
+    """``net`` for the bones of ``ob``: what people's weights say of bones that this person lacks is said of those that there are.
+
+    Itself where it fits as it is, or where it is not about people's bones by their roles: then :func:`fit` says what differs.
+    """
+    theirs = net.skeleton
+    if not other_bones.is_human(theirs.names):
+        return net
+    try:
+        rig = rigs.read(ob)
+    except ValueError:  # a control rig, say, which has the bones of a whole human
+        return net
+    if not other_bones.is_human(rig.roles):
+        return net
+    try:
+        fit(ob, net)
+        return net
+    except ValueError:
+        return _onto(net, rig)
+
+
+_fitted: dict[tuple[int, bytes, tuple[str, ...]], tuple[Network, Network]] = {}
+"""Weights, the rig and its roles -> the weights, kept so that their number stays theirs, and those for the rig."""
+
+
+def _onto(net: Network, rig: Rig) -> Network:
+    key = id(net), rig.skeleton.rest_arm.tobytes(), rig.skeleton.names + rig.roles
+    if key not in _fitted:
+        while len(_fitted) > 7:
+            del _fitted[next(iter(_fitted))]
+        _fitted[key] = net, other_bones.onto(net, rig.skeleton, rig.roles)
+    return _fitted[key][1]
+
+
 def with_limits(ob: bpy.types.Object, rig: Rig, net: Network, own: bool) -> Rig:
     """``rig`` with joint limits: those of the weights (anatomical, or learned from the training poses), or the rig's ``own`` IK limits."""
-    limits = net.skeleton.limits
+    limits, about = net.skeleton.limits, np.asarray(net.skeleton.limit_axes)
     if own:
+        about = rig.skeleton.basis
         limits = np.array([_own_limits(ob.pose.bones[i]) for i in rig.index.tolist()])
         limits -= np.repeat(
             rig.skeleton.t_pose, 2, axis=1
         )  # Blender measures from the rest pose, a Skeleton from the T-pose
-    return replace(rig, skeleton=replace(rig.skeleton, limits=limits))
+    return replace(rig, skeleton=replace(rig.skeleton, limits=limits, limits_about=about))
 
 
 def _own_limits(pb: Any) -> list[float]:

@@ -338,8 +338,8 @@ def build(
     rig = rig_checks.with_limits(ob, rig, net, own_limits)
     solver = Solver(net, rig.skeleton)
     session: Session | DragSession = solver.session()
-    if natural and drag_session.knows(rig.skeleton):
-        session = DragSession(rig.skeleton, density.of_character(rig.skeleton, net.density))
+    if natural and drag_session.knows(rig.skeleton, rig.roles):
+        session = DragSession(rig.skeleton, density.of_character(rig.skeleton, net.density, rig.roles))
     live = LiveCharacter(name, rig, rig, solver, session, base, before)
     use(live, rig)
     skeleton = rig.skeleton
@@ -456,7 +456,7 @@ def verdict(live: LiveCharacter) -> str:
         return ""
     if live.verdict is None or live.verdict[0] is not live.shown:
         if live.judge is None or live.judge.skeleton is not live.rig.skeleton:
-            live.judge = PoseJudge(live.rig.skeleton)
+            live.judge = PoseJudge(live.rig.skeleton, live.rig.roles)
         found = live.judge.judge(rotations.axis_angle_from_quaternion(live.shown), live.base_rot)
         names = [live.rig.bones[bone] for bone in live.rig.index.tolist()]
         live.verdict = live.shown, found.sentence(names)

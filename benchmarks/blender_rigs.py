@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The characters of :mod:`benchmarks.rigs` as armatures in Blender, as the importers of their families leave them.
+
+Bones lie as the family's do (along Y, along X, all with the world's axes, rolled anyhow), objects are scaled and turned as FBX files
+come in, and arms hang as far as the family's rest pose has them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from neural_network.core.reference_rig import rest_orientation
+from neural_network.core.rotations import matrix_from_axis_angle
+
+from . import rigs
+
+AXES = {
+    "unreal": "x",
+    "3ds max": "x",
+    "source": "x",
+    "vroid": "world",
+    "unity": "world",
+    "smpl": "world",
+    "kinect": "world",
+    "daz": "rolled",
+    "auto-rig": "rolled",
+    "reallusion": "x",
+}
+"""Beginning of a family's name -> how its bones lie: along X, with the world's axes, or along Y and rolled anyhow."""
+PLACED = {"mixamo": (0.01, True), "unreal": (0.01, False), "reallusion": (0.01, True), "human ik": (0.01, True)}
+"""-> the scale of the object, and whether it is turned up by 90 degrees, as FBX files of these families come in."""
+LOWERED = {"unreal": 45.0, "daz": 20.0, "mpfb": 40.0, "rigify metarig": 40.0, "reallusion": 45.0, "makehuman": 40.0}
+"""-> by how many degrees the arms hang at rest."""
+
+
+def _of(table: dict[str, Any], family: str, otherwise: Any) -> Any:
+    return next((value for start, value in table.items() if family.startswith(start)), otherwise)
+
+
+def build(family: str, rig: rigs.FamilyRig) -> Any:
+    """The armature object of a family in the scene, active, with the update done."""
+    import bpy
+    from mathutils import Matrix
+
+    scale, turned = _of(PLACED, family, (1.0, False))
+    lowered = _of(LOWERED, family, 0.0)
+    rig = rigs.a_pose(rig, lowered) if lowered else rig
+    to_object = Matrix.Rotation(-np.pi / 2, 4, "X") if turned else Matrix.Identity(4)
+    data = bpy.data.armatures.new(family)
+    ob = bpy.data.objects.new(family, data)
+    bpy.context.collection.objects.link(ob)
+    bpy.context.view_layer.objects.active = ob
+    ob.select_set(True)
+    bpy.ops.object.mode_set(mode="EDIT")
+    heads = (rig.heads @ np.array(to_object.to_3x3()).T) / scale
+    rng = np.random.default_rng(7)
+    axes = _of(AXES, family, "y")
+    for j, name in enumerate(rig.names):
+        below = np.flatnonzero(rig.parents == j)
+        above = heads[j] - heads[rig.parents[j]] if rig.parents[j] >= 0 else np.array([0, 0.1, 0.1]) / scale
+        along = heads[below[-1]] - heads[j] if len(below) else 0.5 * above
+        if name in rig.roles["Head"] and not len(below):
+            along = np.array(to_object.to_3x3()) @ np.array([0, 0, 0.19]) / scale
+        if np.linalg.norm(along) < 1e-4 / scale:
+            along = np.array([0, 0, 0.05]) / scale
+        length = max(float(np.linalg.norm(along)), 0.02 / scale)
+        turn = rest_orientation(along)
+        if axes == "x":
+            turn = turn[:, [1, 2, 0]]  # X along the bone
+        elif axes == "world":
+            turn = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])
+        elif axes == "rolled":
+            turn = turn @ matrix_from_axis_angle(np.array([0, rng.uniform(-3, 3), 0]))
+        bone = data.edit_bones.new(name)
+        bone.head, bone.tail = heads[j], heads[j] + turn[:, 1] * length
+        bone.align_roll(turn[:, 2])
+        if rig.parents[j] >= 0:
+            bone.parent = data.edit_bones[rig.names[rig.parents[j]]]
+    bpy.ops.object.mode_set(mode="OBJECT")
+    ob.scale = (scale,) * 3
+    if turned:
+        ob.rotation_euler.x = np.pi / 2
+    for pb in ob.pose.bones:
+        pb.rotation_mode = "QUATERNION"
+    bpy.context.view_layer.update()
+    return ob
+
+
+def generated_rigify() -> Any | None:
+    """Rigify's generated human, active; None where this Blender has no Rigify."""
+    import addon_utils
+    import bpy
+
+    if addon_utils.enable("rigify", default_set=True) is None:
+        return None
+    bpy.ops.object.armature_human_metarig_add()
+    metarig = bpy.context.active_object
+    bpy.ops.pose.rigify_generate()
+    bpy.data.objects.remove(metarig)
+    ob = next(o for o in bpy.data.objects if o.type == "ARMATURE")
+    bpy.context.view_layer.objects.active = ob
+    ob.select_set(True)
+    bpy.context.view_layer.update()
+    return ob
