@@ -9,7 +9,6 @@ back, up. Statistics of many takes are kept, never a pose of one.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,8 +20,6 @@ from ..core.skeleton import Skeleton, mirrored_bones
 from ..learning import model_file
 from ..motion import pose_set
 from ..motion.pose_set import PoseSet
-from ..rigs.roles import ROLE_NAMES
-from . import other_bones
 from .context import headings
 from .pose_density import PoseDensity, is_covariance
 
@@ -127,18 +124,18 @@ def anatomy(skeleton: Skeleton, least: float = 0.0) -> np.ndarray:
     spans = np.where(np.isfinite(spans), spans, FREE_RANGE)
     spans[0] = HIPS_RANGE
     out = np.zeros((3 * skeleton.count,) * 2)
-    for j, basis in enumerate(skeleton.limit_axes):
+    for j, basis in enumerate(skeleton.basis):
         at = slice(3 * j, 3 * j + 3)
         out[at, at] = basis @ np.diag((ANATOMY * spans[j]) ** 2 + least**2) @ basis.T
     return out
 
 
-def of_character(skeleton: Skeleton, own: PoseDensity | None, roles: Sequence[str] | None = None) -> np.ndarray | None:
+def of_character(skeleton: Skeleton, own: PoseDensity | None) -> np.ndarray | None:
     """The covariance of pose changes for one character: people's, and its own the more the more takes it has been learned from.
 
-    ``roles`` as in :func:`shipped`. None where neither is known.
+    None where neither is known.
     """
-    people = shipped(skeleton, roles)
+    people = shipped(skeleton)
     if own is None or own.changes is None:
         return people
     if people is None:
@@ -162,19 +159,13 @@ def _shipped() -> tuple[str, np.ndarray] | None:
     return None if found is None else (rig.fingerprint, found)
 
 
-def shipped(skeleton: Skeleton, roles: Sequence[str] | None = None) -> np.ndarray | None:
-    """The shipped covariance where ``skeleton`` is a person's, whatever its bones and proportions; else None.
+def shipped(skeleton: Skeleton) -> np.ndarray | None:
+    """The shipped covariance where ``skeleton`` has the bones of the reference rig, whatever its proportions; else None.
 
-    ``roles`` (J) are those of its bones; None where they are named by their roles. A bone that the reference rig has and this one lacks is
-    made up for by others (:mod:`.other_bones`). Raises ValueError where the shipped file is damaged.
+    Raises ValueError where the shipped file is damaged.
     """
     found = _shipped()
-    if found is None or found[0] == skeleton.fingerprint:
-        return None if found is None else found[1]
-    roles = skeleton.names if roles is None else roles
-    if len(roles) != skeleton.count or roles[0] != "Hips" or not set(roles) <= set(ROLE_NAMES):
-        return None
-    return other_bones.of_changes(other_bones.shares(reference().names, roles), found[1])
+    return found[1] if found is not None and found[0] == skeleton.fingerprint else None
 
 
 def load(path: str | os.PathLike[str], skeleton: Skeleton) -> np.ndarray | None:

@@ -15,7 +15,7 @@ import numpy as np
 from ..core import quick_rotations as quick
 from ..core import rotations
 from ..core.skeleton import Skeleton
-from . import density
+from . import other_bones
 from .body_shape import make_shape
 from .drag import Drag, Hips
 from .drag_conditions import DragSettings
@@ -42,7 +42,7 @@ def knows(skeleton: Skeleton, roles: Sequence[str] | None = None) -> bool:
 
     ``roles`` (J) are those of its bones; None where they are named by their roles.
     """
-    return density.shipped(skeleton, roles) is not None
+    return other_bones.people(skeleton, roles) is not None
 
 
 class DragSession:

@@ -16,10 +16,11 @@ import numpy as np
 
 from ..core import rotations
 from ..core import skeleton as skeletons
+from ..core.reference_rig import reference
 from ..core.skeleton import Skeleton
 from ..learning import layers
 from ..rigs.roles import NECK, ROLE_NAMES, TRUNK
-from . import network
+from . import density, network
 from .network import Network
 from .pose_density import PoseDensity
 
@@ -85,6 +86,33 @@ def of_changes(share: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     turn[:-3, :-3] = np.kron(share, np.eye(3))
     turn[-3:, -3:] = np.eye(3)
     return np.asarray(turn @ covariance @ turn.T)
+
+
+def people(skeleton: Skeleton, roles: Sequence[str] | None = None) -> np.ndarray | None:
+    """The shipped covariance of people's pose changes for a person's ``skeleton``, whatever its bones and proportions; else None.
+
+    ``roles`` (J) are those of its bones; None where they are named by their roles. Raises ValueError where the shipped file is damaged.
+    """
+    rig = reference()
+    roles = skeleton.names if roles is None else roles
+    if (
+        skeleton.fingerprint == rig.fingerprint
+        or len(roles) != skeleton.count
+        or roles[0] != "Hips"
+        or not is_human(roles)
+    ):
+        return density.shipped(skeleton)
+    found = density.shipped(rig)
+    return None if found is None else of_changes(shares(rig.names, roles), found)
+
+
+def of_character(skeleton: Skeleton, own: PoseDensity | None, roles: Sequence[str] | None = None) -> np.ndarray | None:
+    """As :func:`.density.of_character`, for a person with any bones; ``roles`` as in :func:`people`."""
+    found = people(skeleton, roles)
+    if found is None or own is None or own.changes is None:
+        return found if own is None or own.changes is None else own.changes
+    share = own.takes / (own.takes + density.HALF_OWN)
+    return (1 - share) * found + share * own.changes
 
 
 def is_human(names: Sequence[str]) -> bool:

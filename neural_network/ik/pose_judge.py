@@ -11,7 +11,7 @@ import numpy as np
 from ..core import quick_rotations as quick
 from ..core import rotations
 from ..core.skeleton import Skeleton
-from . import density
+from . import density, other_bones
 from .quick_limits import JointLimits
 
 BROKEN = np.radians(20.0)  # beyond a limit, and farther than before: people are seldom so
@@ -57,7 +57,7 @@ class PoseJudge:
         ``roles`` (J) are those of its bones; None where they are named by their roles.
         """
         self.skeleton, self._limits = skeleton, JointLimits(skeleton)
-        covariance = density.shipped(skeleton, roles)
+        covariance = other_bones.people(skeleton, roles)
         self._precision = None
         if covariance is not None:
             self._precision = np.linalg.inv(density.with_anatomy(skeleton, covariance)[:-3, :-3])

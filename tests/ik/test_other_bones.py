@@ -14,7 +14,7 @@ from neural_network.core import forward_kinematics as fk
 from neural_network.core.reference_rig import EFFECTORS, reference
 from neural_network.core.rotations import matrix_from_axis_angle
 from neural_network.core.skeleton import Skeleton, make
-from neural_network.ik import density, network, other_bones
+from neural_network.ik import network, other_bones
 from neural_network.ik.drag import Drag
 from neural_network.ik.pose_judge import PoseJudge
 from neural_network.ik.solver import Goals, Solver
@@ -52,7 +52,7 @@ FEWER = [
 def drag_of(rig: Skeleton, roles: list[str], way: tuple[float, float, float]) -> np.ndarray:
     """(4, 3) directions of arms and legs after the right hand was dragged that way, on ``rig``, and what was missed is nothing."""
     rest = rig.rest_arm[:, :3, 3]
-    drag = Drag(rig, np.zeros((rig.count, 3)), rest[0], density.shipped(rig, roles))
+    drag = Drag(rig, np.zeros((rig.count, 3)), rest[0], other_bones.people(rig, roles))
     begin = rest[list(rig.effectors)]
     hand = [roles[e] for e in rig.effectors].index("RightHand")
     weights = [float(roles[e] in ("RightHand", "LeftFoot", "RightFoot")) for e in rig.effectors]
@@ -148,4 +148,3 @@ def test_limits_are_about_the_axes_that_they_were_learned_on_whatever_the_rolls(
         judge = PoseJudge(rig)
         found.append(judge.judge(rig.from_core(bent), np.zeros((23, 3))).beyond)
     assert found[0] == pytest.approx(found[1])
-    assert np.allclose(density.anatomy(own), density.anatomy(rolled))

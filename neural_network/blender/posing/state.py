@@ -22,7 +22,7 @@ from mathutils import Matrix, Quaternion
 from ...core import forward_kinematics as fk
 from ...core import quick_rotations as quick
 from ...core import rotations
-from ...ik import density, drag_session
+from ...ik import drag_session, other_bones
 from ...ik.drag_session import DragSession
 from ...ik.network import Network
 from ...ik.novelty import Explanation
@@ -339,7 +339,7 @@ def build(
     solver = Solver(net, rig.skeleton)
     session: Session | DragSession = solver.session()
     if natural and drag_session.knows(rig.skeleton, rig.roles):
-        session = DragSession(rig.skeleton, density.of_character(rig.skeleton, net.density, rig.roles))
+        session = DragSession(rig.skeleton, other_bones.of_character(rig.skeleton, net.density, rig.roles))
     live = LiveCharacter(name, rig, rig, solver, session, base, before)
     use(live, rig)
     skeleton = rig.skeleton
