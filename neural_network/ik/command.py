@@ -160,7 +160,7 @@ def _add_solve(commands: argparse._SubParsersAction[argparse.ArgumentParser], sa
         "--weights",
         type=Path,
         metavar="FILE",
-        help=f"trained weights ({WEIGHTS}); with --session, pose changes of people ({density.SHIPPED})",
+        help=f"trained weights ({WEIGHTS}); with --session, people's, whose pose changes say what is natural ({density.SHIPPED})",
     )
     parser.add_argument(
         "--session",
@@ -222,9 +222,11 @@ def _run_session(args: argparse.Namespace, weights: Path, say: Say) -> int:
     targets, ignored = drag_file.load(args.targets)
     if ignored:
         say(f"note: {args.targets.name}: not used: {', '.join(ignored)}", error=True)
-    covariance = density.load(weights, targets.skeleton)
-    if covariance is None and args.weights is not None:
-        raise ValueError(f"{weights.name}: belongs to a rig of other bones than that of {args.targets.name}")
+    net, covariance = network.load(weights), None
+    if net.skeleton.fingerprint == targets.skeleton.fingerprint:
+        covariance = density.of_character(targets.skeleton, net.density)
+    elif args.weights is not None:
+        net.skeleton.require_same(targets.skeleton, f"the rig of {args.targets.name}")
     if covariance is None:
         say(f"note: {weights.name} belongs to a rig of other bones: joint limits alone say what is natural", error=True)
     count, began = len(targets.positions), time.perf_counter()

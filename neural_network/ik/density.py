@@ -8,25 +8,23 @@ back, up. Statistics of many takes are kept, never a pose of one.
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from ..core import rotations
-from ..core.reference_rig import reference
 from ..core.skeleton import Skeleton, mirrored_bones
-from ..learning import model_file
 from ..motion import pose_set
 from ..motion.pose_set import PoseSet
+from . import network
 from .context import headings
-from .pose_density import PoseDensity, is_covariance
+from .pose_density import PoseDensity
 
-KIND = "human"
 SEED = 21  # of the pose changes drawn from a character's takes
 SHIPPED = Path(__file__).resolve().parents[2] / "training_data" / "weights" / "human.npy"
-"""The covariance of people's pose changes on the reference rig; ``training_data/README.md`` says what it was made from."""
+"""The weights for people: a network for all proportions, statistics of poses, and the covariance of people's pose changes on the
+reference rig; ``training_data/README.md`` says what they were made from."""
 SHORTEST, LONGEST = 0.3, 2.0  # [s] between the two poses of a change
 PER_FRAME, MOST_PER_CLIP = 6, 4000  # changes drawn
 ROOT_SPREAD = 0.1  # [leg lengths] added to where the Hips move: data of walks alone would nail them
@@ -144,19 +142,14 @@ def of_character(skeleton: Skeleton, own: PoseDensity | None) -> np.ndarray | No
     return (1 - share) * people + share * own.changes
 
 
-def save(path: str | os.PathLike[str], skeleton: Skeleton, covariance: np.ndarray, about: dict[str, object]) -> None:
-    """Write the covariance of a rig's pose changes as a model file; ``about`` says what it was made from."""
-    said = {"bones": list(skeleton.names), "fingerprint": skeleton.fingerprint, **about}
-    model_file.write(path, model_file.Model(KIND, said, {"change_covariance": covariance.astype(np.float32)}))
-
-
 @lru_cache(maxsize=1)
 def _shipped() -> tuple[str, np.ndarray] | None:
     if not SHIPPED.exists():
         return None
-    rig = reference()
-    found = load(SHIPPED, rig)
-    return None if found is None else (rig.fingerprint, found)
+    net = network.load(SHIPPED)
+    if net.density is None or net.density.changes is None:
+        return None
+    return net.skeleton.fingerprint, net.density.changes
 
 
 def shipped(skeleton: Skeleton) -> np.ndarray | None:
@@ -166,22 +159,3 @@ def shipped(skeleton: Skeleton) -> np.ndarray | None:
     """
     found = _shipped()
     return found[1] if found is not None and found[0] == skeleton.fingerprint else None
-
-
-def load(path: str | os.PathLike[str], skeleton: Skeleton) -> np.ndarray | None:
-    """The covariance (3 J + 3, 3 J + 3) in a model file, or None if it belongs to a rig of other bones than ``skeleton``.
-
-    Raises FileNotFoundError, or ValueError with the reason where the file is damaged.
-    """
-    model = model_file.read(path, KIND)
-    if model.about.get("fingerprint") != skeleton.fingerprint:
-        return None
-    found = model.tensors.get("change_covariance")
-    size = 3 * skeleton.count + 3
-    if found is None or found.shape != (size, size):
-        raise ValueError(f"{Path(path).name}: expected change_covariance ({size}, {size})")
-    model_file.require_learned(dict(model.tensors))
-    covariance = np.asarray(found, np.float64)
-    if not is_covariance(covariance):
-        raise ValueError(f"{Path(path).name}: change_covariance is no covariance: not symmetric, or negative somewhere")
-    return covariance

@@ -207,6 +207,9 @@ def _check_meta(meta: Any) -> None:
     seed = meta.get("config", {}).get("seed", 0)
     if type(seed) is not int or seed < 0:
         raise ValueError(f"meta: expected the seed to be a whole number from 0, got {seed!r}")
+    spread = meta.get("config", {}).get("proportions", 0)
+    if isinstance(spread, bool) or not isinstance(spread, (int, float)) or not 0 <= spread <= 1:
+        raise ValueError(f"meta: expected the proportions to be a number from 0 to 1, got {spread!r}")
     for clip in meta.get("data", {}).get("clips", []):
         runs = clip["parts"]
         if not isinstance(clip["hash"], str) or not all(

@@ -23,11 +23,19 @@ LEAST_ERROR = 0.06  # [rad] the same for the errors of the network and of near f
 FEW = 2.0  # takes at which half of what the joints' ranges of motion allow is added
 
 
-def fit(net: Network, samples: Samples, train: np.ndarray, held: np.ndarray, takes: int) -> PoseDensity:
+def fit(
+    net: Network,
+    samples: Samples,
+    train: np.ndarray,
+    held: np.ndarray,
+    takes: int,
+    kept: np.ndarray | None = None,
+) -> PoseDensity:
     """Statistics of the frames ``train`` of ``samples``, and the errors of ``net`` on the frames ``held``.
 
     ``takes`` is how many takes the training frames come from: where they are few, the joints' ranges of motion add to their
-    spread, so that what was not seen is not impossible.
+    spread, so that what was not seen is not impossible. ``kept``: the frames of which some are kept as near frames, where these
+    are not those of ``train``.
     """
     rig = net.skeleton
     rows = _spaced(train, POSES_MOST)
@@ -39,7 +47,7 @@ def fit(net: Network, samples: Samples, train: np.ndarray, held: np.ndarray, tak
     covariance = found.T @ found / len(found) + np.eye(size) * LEAST**2
     covariance += anatomy(rig)[3:, 3:] * FEW / (FEW + takes)
     covariance = covariance.astype(np.float32).astype(np.float64)
-    frames = samples.rot[_spaced(train, FRAMES_MOST)].astype(np.float16).astype(np.float64)
+    frames = samples.rot[_spaced(train if kept is None else kept, FRAMES_MOST)].astype(np.float16).astype(np.float64)
     judged = _spaced(held, JUDGED_MOST)
     truth = deviations(_turns(samples, judged), centre)
     targets, _ = batches.asked(net.layout, rig, samples, judged)

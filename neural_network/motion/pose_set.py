@@ -341,19 +341,25 @@ def join(sets: list[PoseSet]) -> PoseSet:
     )
 
 
-def first(poses: PoseSet, frames: int) -> PoseSet:
-    """The first ``frames`` frames as a PoseSet of their own; they must end where a clip ends."""
-    clips = int(poses.clip[frames - 1]) + 1
+def choose(poses: PoseSet, clips: Sequence[int]) -> PoseSet:
+    """The given ``clips`` as a PoseSet of their own; numbers of clips, rising."""
+    rows = np.concatenate([np.arange(poses.frames)[poses.rows(c)] for c in clips])
+    keep = np.asarray(clips)
     return replace(
         poses,
-        rot=poses.rot[:frames],
-        root_pos=poses.root_pos[:frames],
-        clip=poses.clip[:frames],
-        clip_names=poses.clip_names[:clips],
-        clip_tasks=poses.clip_tasks[:clips],
-        clip_fps=poses.clip_fps[:clips],
-        ground=None if poses.ground is None else poses.ground[:clips],
+        rot=poses.rot[rows],
+        root_pos=poses.root_pos[rows],
+        clip=np.searchsorted(keep, poses.clip[rows]).astype(np.int32),
+        clip_names=tuple(poses.clip_names[c] for c in clips),
+        clip_tasks=tuple(poses.clip_tasks[c] for c in clips),
+        clip_fps=poses.clip_fps[keep],
+        ground=None if poses.ground is None else poses.ground[keep],
     )
+
+
+def first(poses: PoseSet, frames: int) -> PoseSet:
+    """The first ``frames`` frames as a PoseSet of their own; they must end where a clip ends."""
+    return choose(poses, range(int(poses.clip[frames - 1]) + 1))
 
 
 def on_body(poses: PoseSet, skeleton: Skeleton) -> PoseSet:
@@ -382,19 +388,7 @@ def without_overlap(others: PoseSet, own: PoseSet) -> PoseSet | None:
     known = {row.tobytes() for row in _keys(own)}
     seen = np.array([row.tobytes() in known for row in _keys(others)])
     keep = [c for c in range(len(others.clip_names)) if not seen[others.rows(c)].any()]
-    if not keep:
-        return None
-    rows = np.concatenate([np.arange(len(others.rot))[others.rows(c)] for c in keep])
-    return replace(
-        others,
-        rot=others.rot[rows],
-        root_pos=others.root_pos[rows],
-        clip=np.searchsorted(keep, others.clip[rows]).astype(np.int32),
-        clip_names=tuple(others.clip_names[c] for c in keep),
-        clip_tasks=tuple(others.clip_tasks[c] for c in keep),
-        clip_fps=others.clip_fps[keep],
-        ground=None if others.ground is None else others.ground[keep],
-    )
+    return choose(others, keep) if keep else None
 
 
 def _keys(poses: PoseSet) -> np.ndarray:

@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 
 from neural_network.core import rotations
-from neural_network.core.reference_rig import reference
-from neural_network.ik import density, hinges
+from neural_network.core import skeleton as skeletons
+from neural_network.core.reference_rig import EFFECTORS, FEET, reference
+from neural_network.ik import density, hinges, network
 from neural_network.ik import drag as drags
 from neural_network.ik.body_shape import closest_points, convex_hull, make_shape, outside_hull
+from neural_network.ik.command import DATA, WEIGHTS
+from neural_network.ik.context import prepare
 from neural_network.ik.drag import Drag
 from neural_network.ik.drag_conditions import Aims, DragSettings, Rows, skew_products
 from neural_network.ik.quick_limits import JointLimits
 from neural_network.ik.refinement import clamp
-from neural_network.learning import model_file
+from neural_network.ik.solver import Solver
 from neural_network.motion import pose_set
 
 RIG = reference()
@@ -283,37 +286,50 @@ def test_anatomy_leaves_no_joint_frozen() -> None:
     assert np.linalg.eigvalsh(widened).min() > np.radians(2) ** 2
 
 
-def test_the_shipped_file_holds_statistics_of_many_takes_and_acknowledges_them() -> None:
-    model = model_file.read(density.SHIPPED, density.KIND)
-    assert model.about["takes"] >= 10
-    assert "mocap.cs.cmu.edu" in model.about["acknowledgement"]
-    assert set(model.tensors) == {"change_covariance"}
-    assert density.SHIPPED.stat().st_size < 50_000
+def test_the_weights_for_people_hold_statistics_of_many_takes_and_acknowledge_them() -> None:
+    net = network.load(density.SHIPPED)
+    people = net.meta["people"]
+    assert people["takes"] >= 10
+    assert "mocap.cs.cmu.edu" in people["acknowledgement"]
+    assert density.SHIPPED.stat().st_size < 5_000_000
     assert density.shipped(RIG) is not None
 
 
-def test_a_covariance_comes_back_as_it_was_saved_for_its_rig_alone(tmp_path: Path) -> None:
-    covariance = density.change_covariance(moving(np.random.default_rng(0)), np.random.default_rng(1))
-    path = tmp_path / "human.npy"
-    density.save(path, RIG, covariance, {})
-    np.testing.assert_allclose(density.load(path, RIG), covariance, atol=1e-6)
-    model = model_file.read(path, density.KIND)
-    model_file.write(path, model_file.Model(density.KIND, {**model.about, "fingerprint": "other"}, model.tensors))
-    assert density.load(path, RIG) is None
+def test_the_weights_for_people_hold_no_pose_but_the_shipped_clips() -> None:
+    net, ours = network.load(density.SHIPPED), prepare(pose_set.load(DATA))
+    assert net.density is not None
+    assert len(net.density.frames)
+    known = {row.tobytes() for row in ours.rot.astype(np.float16)}
+    assert all(row.tobytes() in known for row in net.density.frames.astype(np.float16))
+    of_meter = {net.meta["meter"]["clips"][clip] for clip, _ in net.meta["meter"]["frames"]}
+    assert of_meter <= set(pose_set.load(DATA).clip_names)
+
+
+def test_people_of_other_proportions_are_posed_by_the_network_within_what_it_learned() -> None:
+    net = network.load(density.SHIPPED)
+    for longer, trusted in ((1.2, True), (2.0, False)):
+        rest = RIG.rest_arm.copy()
+        hand, arm = (RIG.names.index(name) for name in ("LeftHand", "LeftForeArm"))
+        rest[hand:, :3, 3] += (longer - 1) * (rest[hand, :3, 3] - rest[arm, :3, 3]) * (RIG.subtree[hand, hand:, None])
+        body = skeletons.make(RIG.names, RIG.parents, rest, EFFECTORS, FEET, RIG.t_pose, RIG.limits)
+        solver = Solver(net, body)
+        assert solver._single.trusted is trusted
+        assert bool(solver.warning) is not trusted
 
 
 @pytest.mark.parametrize("damage", ["shape", "asymmetric", "negative", "nan"])
-def test_a_damaged_covariance_is_refused(tmp_path: Path, damage: str) -> None:
-    covariance = density.with_anatomy(RIG, None)
+def test_damaged_pose_changes_are_refused(tmp_path: Path, damage: str) -> None:
+    changes = density.with_anatomy(RIG, None)
     if damage == "shape":
-        covariance = covariance[:-1]
+        changes = changes[:-1]
     elif damage == "asymmetric":
-        covariance[0, 1] += 1
+        changes[0, 1] += 1
     elif damage == "negative":
-        covariance -= np.eye(len(covariance))
+        changes -= np.eye(len(changes))
     else:
-        covariance[3, 3] = np.nan
-    path = tmp_path / "human.npy"
-    density.save(path, RIG, covariance, {})
-    with pytest.raises(ValueError, match=r"human\.npy|expected finite"):
-        density.load(path, RIG)
+        changes[3, 3] = np.nan
+    net, path = network.load(WEIGHTS), tmp_path / "damaged.npy"
+    assert net.density is not None
+    network.save(path, replace(net, density=replace(net.density, changes=changes)))
+    with pytest.raises(ValueError, match=r"damaged\.npy.*(pose_changes|finite)"):
+        network.load(path)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from conftest import REPO
 
 from neural_network.__main__ import main
 from neural_network.core.reference_rig import EFFECTORS, FEET, reference
-from neural_network.ik import density, drag_file
+from neural_network.ik import density, drag_file, network
 from neural_network.ik.drag import Drag
 
 RIG = reference()
+WEIGHTS = REPO / "training_data" / "weights" / "best.npy"
 
 
 def drags(**change: Any) -> dict[str, Any]:
@@ -140,13 +142,27 @@ def test_what_has_no_meaning_for_drags_is_refused(
     assert "not with --session" in capsys.readouterr().err
 
 
-def test_statistics_of_another_rig_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, weights = written(tmp_path), REPO / "training_data/weights/best.npy"
-    assert (
-        main(["solve", "--session", "--weights", str(weights), "--targets", str(path), "-o", str(tmp_path / "o.npz")])
-        == 2
-    )
-    assert "expected weights of kind 'human'" in capsys.readouterr().err
+def test_weights_of_another_rig_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [name.replace("Spine", "Back") for name in RIG.names]
+    rig = {"bone_names": np.array(names), "parents": RIG.parents, "rest_arm": RIG.rest_arm}
+    path = written(tmp_path, **rig, effectors=np.array(EFFECTORS), feet=np.array(EFFECTORS[2:4]))
+    words = ["solve", "--session", "--weights", str(WEIGHTS), "--targets", str(path), "-o", str(tmp_path / "o.npz")]
+    assert main(words) == 2
+    assert "Back" in capsys.readouterr().err
+
+
+def test_the_pose_changes_of_a_characters_own_weights_shape_its_drags(tmp_path: Path) -> None:
+    path, out = written(tmp_path), tmp_path / "o.npz"
+    net = network.load(WEIGHTS)
+    assert net.density is not None
+    stiff = tmp_path / "stiff.npy"
+    changes = np.eye(3 * RIG.count + 3) * 1e-4
+    network.save(stiff, replace(net, density=replace(net.density, changes=changes, takes=1000)))
+    found = []
+    for weights in (WEIGHTS, stiff):
+        assert main(["solve", "--session", "--weights", str(weights), "--targets", str(path), "-o", str(out)]) == 0
+        found.append(np.load(out)["rot"])
+    assert np.abs(found[0] - found[1]).max() > 0.01
 
 
 def extra(**change: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import bpy
 
+from ...ik import density
 from ...ik.network import Network
 from ...motion.pose_set import PoseSet
 
@@ -16,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 """The extension's own folder: read only, replaced by every upgrade."""
 
 SHIPPED_DATA = ROOT / "training_data" / "training_data.npz"
-SHIPPED_WEIGHTS = ROOT / "training_data" / "weights" / "best.npy"
+SHIPPED_WEIGHTS = density.SHIPPED
 TRAINER = ROOT / "standalone_trainer.py"
 
 
