@@ -84,8 +84,7 @@ def _heads(ob: Any, read: Any) -> np.ndarray:
 
 def try_extract(ob: Any) -> str:
     """Keys on the bones with a role, extracted; [mm] the largest error of a bone's head."""
-    from neural_network.blender.host import memory
-    from neural_network.blender.host import rig as host
+    from neural_network.blender.host import control_rigs, memory
     from neural_network.core import forward_kinematics as fk
 
     rng = np.random.default_rng(3)
@@ -98,7 +97,7 @@ def try_extract(ob: Any) -> str:
             )
     bpy.ops.neural_ik.extract_data()
     poses = memory.memory.poses
-    read = host.read(ob)
+    read = control_rigs.read_any(ob)
     wanted = fk.armature_matrices(read.skeleton, poses.rot.astype(float), poses.root_pos.astype(float))[..., :3, 3]
     worst = 0.0
     for frame in range(poses.frames):
@@ -140,8 +139,7 @@ def limb_directions(heads: np.ndarray, bones: dict[str, int]) -> np.ndarray:
 
 def try_import(ob: Any, folder: Path) -> str:
     """A walk in a BVH file, imported; [degrees] of the limbs to the source, [mm] below the floor."""
-    from neural_network.blender.host import actions
-    from neural_network.blender.host import rig as host
+    from neural_network.blender.host import actions, control_rigs
     from neural_network.rigs.rig_body import clip_motion, clip_roles
 
     before = set(bpy.data.actions)
@@ -153,7 +151,7 @@ def try_import(ob: Any, folder: Path) -> str:
     roles = clip_roles(source)
     _, motion = clip_motion(source, roles)
     there = {r: j for r, j in roles.bones.items() if j is not None}
-    read = host.read(ob)
+    read = control_rigs.read_any(ob)
     own = {role: j for j, role in enumerate(read.roles)}
     heads = []
     fps = bpy.context.scene.render.fps / bpy.context.scene.render.fps_base

@@ -29,8 +29,8 @@ from ...motion import pose_set
 from ...motion.pose_set import PoseSet
 from ...rigs import retarget, rig_body
 from ..host import actions as blender_actions
-from ..host import dependencies
-from ..host.rig import SAME, read
+from ..host import control_rigs, dependencies
+from ..host.rig import SAME
 from . import extract, mocap
 
 SUFFIXES = (".blend", ".glb", ".gltf", ".fbx", ".bvh", ".amc")
@@ -298,7 +298,7 @@ def _from_armature(
             reason = f"no action of its own moves its bones{_missing_libraries()}"
             return ArmatureReport(str(path), name, joints=len(ob.pose.bones), reason=reason), None
         _show(ob, scene)
-        rig = read(ob)
+        rig = control_rigs.read_any(ob)
         parts, notes = _sampled(scene, ob, chosen, how)
         if not parts:
             return ArmatureReport(str(path), name, joints=rig.skeleton.count, reason=notes[0]), None

@@ -20,9 +20,9 @@ import numpy as np
 
 from ...motion import pose_set
 from ...motion.pose_set import PoseSet
-from ..host import dependencies, evaluating, rig_checks
+from ..host import control_rigs, dependencies, evaluating, rig_checks
 from ..host.jobs import Progress
-from ..host.rig import Rig, read
+from ..host.rig import Rig
 from . import curve_sampling, evaluated_sampling
 from .changes import Changes
 from .doubts import left_behind, loss, mismatched, same_motion, still, why_no_effect
@@ -75,7 +75,7 @@ def extract(
         raise ValueError(f"path: expected one of {', '.join(PATHS)}, got {options.path!r}")
     if not options.step > 0:
         raise ValueError(f"step: expected a positive number of frames, got {options.step}")
-    rig = read(ob)
+    rig = control_rigs.read_any(ob)
     notes = list(rig.notes)
     movers = {
         who: bones

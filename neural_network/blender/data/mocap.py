@@ -20,10 +20,13 @@ from ...motion import pose_set
 from ...motion.pose_set import PoseSet
 from ...rigs import retarget
 from ..host import actions as blender_actions
-from ..host import armature, keyframes, rig_checks, runtime
+from ..host import armature, control_rigs, keyframes, rig_checks, runtime
+from ..host.control_rigs import ControlRig
 from ..host.jobs import Progress
 from ..host.rig import SAME, Rig, read
 from .extract import FPS_KEY
+
+SAID_EVERY = 64  # frames of a control rig that are computed from one sign of progress to the next
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def import_files(
     read, and everything made is removed again if the generator is closed or fails. Raises ValueError, in words, if ``ob`` is
     not a human or no file gave a clip; a file that cannot be read is only reported with the reason.
     """
-    own = read(ob) if ob is not None else None
+    own = control_rigs.read_any(ob) if ob is not None else None
     if own is not None and not set(own.roles) <= set(reference().names):
         raise ValueError(
             f"{own.bones[own.index[0]]} and the bones below it play no roles of a human: choose them in the panel Roles; "
@@ -134,7 +137,16 @@ def _key_all(
             _require_alive([*made, *(body for _, body, _ in bodies)])
             _, other, rig = _body_for(context, bodies, clip, made)
             _require_unchanged(other, other.name, known.setdefault(other.name, _key(other)))
-            action, slot = write(other, rig, clip)
+            steps = write(other, rig, clip)
+            while True:
+                try:
+                    done_frames = next(steps)
+                except StopIteration as end:
+                    action, slot = end.value
+                    break
+                if done_frames % SAID_EVERY == 0:
+                    yield replace(progress, text=f"keys of {clip.clip_names[0]}, {done_frames} of {clip.frames} frames")
+                    _require_unchanged(other, other.name, known[other.name])
             made.append(action)
             data = other.animation_data or other.animation_data_create()
             if data.action is None:
@@ -206,7 +218,9 @@ def _why_no_actions(ob: bpy.types.Object, rig: Rig) -> str:
     """Why new actions would not show the motion, and what to do; empty if they would."""
     if ob.library is not None:
         return f"{ob.name} is linked from a library: make a library override first (Object > Relations)"
-    return rig_checks.refusal(ob, rig, "an imported action")
+    if isinstance(rig, ControlRig):
+        return ""
+    return rig_checks.control_rig(ob) or rig_checks.refusal(ob, rig, "an imported action")
 
 
 def _lifted(poses: PoseSet, lift: float) -> PoseSet:
@@ -264,14 +278,20 @@ def _read_file(
     return report, out, taken
 
 
-def write(ob: bpy.types.Object, rig: Rig, poses: PoseSet) -> tuple[bpy.types.Action, object]:
-    """One clip as a new action of ``ob``, with a key on every frame from frame 1 on; returns the action and its slot."""
+def write(ob: bpy.types.Object, rig: Rig, poses: PoseSet) -> Generator[int, None, tuple[bpy.types.Action, object]]:
+    """One clip as a new action of ``ob``, with a key on every frame from frame 1 on; returns the action and its slot.
+
+    Yields the number of frames done, before the action is made.
+    """
+    if isinstance(rig, ControlRig):
+        named = yield from control_rigs.channels(ob, rig, poses.rot, poses.root_pos)
+    else:
+        channels = runtime.channels(ob, rig, poses.rot, poses.root_pos)
+        named = {(rig.bones[bone], channel): values for (bone, channel), values in channels.items()}
     action, slot = blender_actions.new(poses.clip_names[0], ob.name)
     action.use_fake_user = True
     action[FPS_KEY] = float(poses.clip_fps[0])
     frames = np.arange(1, poses.frames + 1)
-    channels = runtime.channels(ob, rig, poses.rot, poses.root_pos)
-    named = {(rig.bones[bone], channel): values for (bone, channel), values in channels.items()}
     keyframes.write_bones(action, slot, frames, named)
     return action, slot
 

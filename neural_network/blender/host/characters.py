@@ -25,7 +25,7 @@ from ...motion import characters, pose_set
 from ...motion.characters import Character, same_rig
 from ...motion.pose_set import PoseSet
 from ...rigs.roles import ROLE_NAMES
-from . import jobs, memory, rig, rig_checks
+from . import control_rigs, jobs, memory, rig, rig_checks
 
 IK = "ik"  # the kind of the weights that Train makes
 BUILT_IN = "Built-in Rig"  # the name under which poses and weights that came with Neural IK are kept
@@ -86,7 +86,7 @@ def earlier_weights() -> Path:
 
 def subject_of(ob: bpy.types.Object) -> Subject:
     """The rig of an armature object as a Subject. Raises ValueError for a rig that cannot be read."""
-    found = rig.read(ob)
+    found = control_rigs.read_any(ob)
     return Subject(ob.name, found.skeleton, found.roles)
 
 
@@ -159,7 +159,8 @@ def keep_poses_of(skeleton: Skeleton, context: bpy.types.Context, name: str) -> 
 
 def belongs(ob: bpy.types.Object, skeleton: Skeleton) -> bool:
     """Whether a file with this ``skeleton`` was made from the rig of ``ob``, or from some of its bones."""
-    return any(same_rig(rig.read(ob, known).skeleton, skeleton) for known in (None, skeleton))
+    own = control_rigs.read_any(ob).skeleton
+    return same_rig(own, skeleton) or same_rig(rig.read(ob, skeleton).skeleton, skeleton)
 
 
 # ---- what to read

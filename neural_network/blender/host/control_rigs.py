@@ -8,7 +8,7 @@ on anything else are refused. Whether the result is right is measured once, when
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,9 @@ import numpy as np
 from mathutils import Matrix, Quaternion
 
 from ...core import forward_kinematics as fk
-from ...core import rotations
+from ...core import reference_rig, rotations
 from ...core import skeleton as skeletons
-from ...ik.network import Network
+from ...core.skeleton import Skeleton
 from . import rig as rigs
 from . import runtime
 from .rig import Rig
@@ -130,8 +130,15 @@ def missing(ob: bpy.types.Object) -> list[str]:
     return sorted({name for name in wanted if name not in there})
 
 
-def read(ob: bpy.types.Object, net: Network) -> ControlRig:
-    """The rig of a generated Rigify human, with its bones in the network's order.
+def read_any(ob: bpy.types.Object) -> Rig:
+    """The rig of any character: a generated Rigify human as a ControlRig, others as :func:`.rig.read` does."""
+    if ob.mode != "EDIT" and is_rigify(ob) and not missing(ob):
+        return read(ob, reference_rig.reference())
+    return rigs.read(ob)
+
+
+def read(ob: bpy.types.Object, theirs: Skeleton) -> ControlRig:
+    """The rig of a generated Rigify human, with its bones in the order of ``theirs``, the skeleton of weights.
 
     Raises ValueError for controls with unsupported dependencies and for weights of a body with other bones.
     """
@@ -142,7 +149,6 @@ def read(ob: bpy.types.Object, net: Network) -> ControlRig:
     parents = np.array([place[pb.parent.name] if pb.parent else -1 for pb in bones])
     rest = np.array([pb.bone.matrix_local for pb in bones], np.float64)
     wanted, base, controls = _names()
-    theirs = net.skeleton
     order = list(theirs.names) if set(theirs.names) <= set(wanted) else list(wanted)
     index = np.array([place[wanted[role]] for role in order])
     own = rest[index].copy()
@@ -350,12 +356,13 @@ def _moved(rig: ControlRig, quaternions: np.ndarray, root: np.ndarray) -> tuple[
     return posed @ np.linalg.inv(rest), posed[:, :3, 3]
 
 
-def apply(ob: bpy.types.Object, rig: ControlRig, quaternions: np.ndarray, root: np.ndarray) -> None:
-    """Pose the body through its controls; Blender shows it at its next update.
+def _own_matrices(
+    ob: bpy.types.Object, rig: ControlRig, quaternions: np.ndarray, root: np.ndarray, basis: Callable[[int], Matrix]
+) -> dict[int, Matrix]:
+    """The basis matrices of the controls, and of what they depend on, in a pose.
 
-    ``quaternions`` (J, 4) are rot_local, ``root`` (3) is the root's head [m, rig space].
+    ``quaternions`` (J, 4) are rot_local, ``root`` (3) is the root's head [m, rig space], ``basis`` as of :func:`_evaluate`.
     """
-    bones: Any = ob.pose.bones
     steps, heads = _moved(rig, quaternions, root)
     moved = [Matrix(m.tolist()) for m in steps]
     wanted: dict[int, Matrix] = {}
@@ -365,7 +372,16 @@ def apply(ob: bpy.types.Object, rig: ControlRig, quaternions: np.ndarray, root: 
             rest_head = rig.rest[rig.index[control.head], :3, 3]
             step.translation = heads[control.head] - steps[control.joint, :3, :3] @ rest_head
         wanted[control.bone] = step @ Matrix(rig.rest[control.bone].tolist())
-    _, own = _evaluate(ob, rig, lambda b: bones[b].matrix_basis, moved, wanted)
+    return _evaluate(ob, rig, basis, moved, wanted)[1]
+
+
+def apply(ob: bpy.types.Object, rig: ControlRig, quaternions: np.ndarray, root: np.ndarray) -> None:
+    """Pose the body through its controls; Blender shows it at its next update.
+
+    ``quaternions`` (J, 4) are rot_local, ``root`` (3) is the root's head [m, rig space].
+    """
+    bones: Any = ob.pose.bones
+    own = _own_matrices(ob, rig, quaternions, root, lambda b: bones[b].matrix_basis)
     for control in rig.controls:
         location, turn, _ = own[control.bone].decompose()
         pb = bones[control.bone]
@@ -382,6 +398,35 @@ def apply(ob: bpy.types.Object, rig: ControlRig, quaternions: np.ndarray, root: 
         if not rig.connected[control.bone]:
             pb.location = location
     ob.update_tag(refresh={"OBJECT", "DATA"})
+
+
+def channels(
+    ob: bpy.types.Object, rig: ControlRig, rot_local: np.ndarray, root_pos: np.ndarray
+) -> Generator[int, None, dict[tuple[str, str], np.ndarray]]:
+    """A motion as values to key: (bone name, channel) -> (F, n); yields the number of frames done.
+
+    rot_local (F, J, 3) [rad], root_pos (F, 3) [m, rig space]. Limbs are switched to FK; controls that those of the body depend on are
+    at rest. Channels that stay have one row.
+    """
+    quaternions = rotations.quaternion_from_axis_angle(np.asarray(rot_local, np.float64))
+    controls = [c.bone for c in rig.controls]
+    turns, places = np.empty((len(quaternions), len(controls), 4)), np.empty((len(quaternions), len(controls), 3))
+    for f, (q, root) in enumerate(zip(quaternions, np.asarray(root_pos, np.float64), strict=True)):
+        own = _own_matrices(ob, rig, q, root, lambda b: Matrix())
+        for k, control in enumerate(controls):
+            places[f, k], turn, _ = own[control].decompose()
+            turns[f, k] = turn
+        yield f + 1
+    turns = rotations.continuous_quaternions(turns)
+    out = {(name, f'["{SWITCH}"]'): np.ones((1, 1)) for name in rig.switches}
+    still = [b for b in rig.order if b not in controls and not rig.bones[b].startswith(("MCH-", "ORG-", "DEF-"))]
+    for k, bone in enumerate([*controls, *still]):
+        moves, mode = k < len(controls), rig.modes[bone]
+        values = turns[:, k] if moves else np.array([[1.0, 0, 0, 0]])
+        out[rig.bones[bone], runtime.rotation_channel(mode)] = runtime.in_mode(values, mode)
+        if not rig.connected[bone]:
+            out[rig.bones[bone], "location"] = places[:, k] if moves else np.zeros((1, 3))
+    return out
 
 
 def pose_of(

@@ -372,8 +372,8 @@ def _generated(names: tuple[str, ...]) -> str:
     if not all(any(name.startswith(prefix) for name in names) for prefix in ("DEF-", "ORG-")):
         return ""
     return (
-        ": this is a generated control rig, which Live IK moves; poses are extracted from, and motion is imported onto, its "
-        "metarig or a game rig"
+        ": this is a generated control rig; Live IK, Extract Data and Import Mocap use the controls of a complete human, everything "
+        "else needs its metarig or a game rig"
     )
 
 

@@ -120,7 +120,7 @@ def usable(ob: bpy.types.Object, net: Network, controls: bool = False) -> Rig:
     if reason:
         raise ValueError(reason)
     if controls and control_rigs.is_rigify(ob) and not control_rigs.missing(ob):
-        return control_rigs.read(ob, net)
+        return control_rigs.read(ob, net.skeleton)
     reason = control_rig(ob)
     if reason:
         raise ValueError(reason)
@@ -134,7 +134,7 @@ def usable(ob: bpy.types.Object, net: Network, controls: bool = False) -> Rig:
 def fit_live(ob: bpy.types.Object, net: Network) -> Rig:
     """The rig of a character that is live already. Raises ValueError if bones are missing."""
     if control_rigs.is_rigify(ob) and not control_rigs.missing(ob):
-        return control_rigs.read(ob, net)
+        return control_rigs.read(ob, net.skeleton)
     return fit(ob, net)
 
 

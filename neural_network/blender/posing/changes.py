@@ -76,7 +76,7 @@ def _override(live: LiveCharacter, ob: Any) -> str:
     if not isinstance(live.rig, ControlRig):
         return rig_checks.refusal(ob, live.rig)
     try:
-        control_rigs.read(ob, live.solver.net)
+        control_rigs.read(ob, live.solver.net.skeleton)
     except ValueError as error:
         return str(error)
     return ""
