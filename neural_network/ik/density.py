@@ -122,7 +122,7 @@ def anatomy(skeleton: Skeleton, least: float = 0.0) -> np.ndarray:
     spans = np.where(np.isfinite(spans), spans, FREE_RANGE)
     spans[0] = HIPS_RANGE
     out = np.zeros((3 * skeleton.count,) * 2)
-    for j, basis in enumerate(skeleton.basis):
+    for j, basis in enumerate(skeleton.limit_axes):
         at = slice(3 * j, 3 * j + 3)
         out[at, at] = basis @ np.diag((ANATOMY * spans[j]) ** 2 + least**2) @ basis.T
     return out

@@ -8,18 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import REPO
 
 from neural_network.core import forward_kinematics as fk
 from neural_network.core.reference_rig import EFFECTORS, reference
 from neural_network.core.rotations import matrix_from_axis_angle
 from neural_network.core.skeleton import Skeleton, make
-from neural_network.ik import network, other_bones
+from neural_network.ik import density, network, other_bones
 from neural_network.ik.drag import Drag
 from neural_network.ik.pose_judge import PoseJudge
 from neural_network.ik.solver import Goals, Solver
 
-WEIGHTS = REPO / "training_data" / "weights" / "best.npy"
+WEIGHTS = density.SHIPPED
 NEAR = 25.0
 """[degrees] that a limb's direction may differ from that on the reference rig, after the same drag."""
 
@@ -148,3 +147,4 @@ def test_limits_are_about_the_axes_that_they_were_learned_on_whatever_the_rolls(
         judge = PoseJudge(rig)
         found.append(judge.judge(rig.from_core(bent), np.zeros((23, 3))).beyond)
     assert found[0] == pytest.approx(found[1])
+    assert np.allclose(density.anatomy(own), density.anatomy(rolled))

@@ -414,8 +414,8 @@ def channels(
     for f, (q, root) in enumerate(zip(quaternions, np.asarray(root_pos, np.float64), strict=True)):
         own = _own_matrices(ob, rig, q, root, lambda b: Matrix())
         for k, control in enumerate(controls):
-            places[f, k], turn, _ = own[control].decompose()
-            turns[f, k] = turn
+            place, turn, _ = own[control].decompose()
+            places[f, k], turns[f, k] = tuple(place), tuple(turn)
         yield f + 1
     turns = rotations.continuous_quaternions(turns)
     out = {(name, f'["{SWITCH}"]'): np.ones((1, 1)) for name in rig.switches}
