@@ -415,7 +415,7 @@ def channels(
         own = _own_matrices(ob, rig, q, root, lambda b: Matrix())
         for k, control in enumerate(controls):
             place, turn, _ = own[control].decompose()
-            places[f, k], turns[f, k] = tuple(place), tuple(turn)
+            places[f, k], turns[f, k] = np.array(place), np.array(turn)
         yield f + 1
     turns = rotations.continuous_quaternions(turns)
     out = {(name, f'["{SWITCH}"]'): np.ones((1, 1)) for name in rig.switches}
