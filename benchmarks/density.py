@@ -61,18 +61,22 @@ def with_limbs(rig: Skeleton, arms: float, legs: float) -> Skeleton:
     return skeleton.make(rig.names, rig.parents, rest, *names, rig.t_pose, rig.limits)
 
 
-def joint_error(net: Network, body: Skeleton, poses: PoseSet, samples: Samples, rows: np.ndarray) -> float:
-    """[mm] MPJPE of the solver's answers for the frames ``rows`` on ``body``."""
-    goals = targets_file.of_poses(replace(poses, skeleton=body), samples, rows)
+def joint_error(
+    net: Network, body: Skeleton, poses: PoseSet, samples: Samples, rows: np.ndarray, turns: bool = True
+) -> float:
+    """[mm] MPJPE of the solver's answers for the frames ``rows`` on ``body``; ``turns``: rotations of the targets are given."""
+    goals = targets_file.of_poses(replace(poses, skeleton=body), samples, rows, turns)
     found = Solver(net, body).solve_batch(goals)
     heads = fk.armature_matrices(body, found.rotations, found.root_pos)[..., 1:, :3, 3]
     rot, root_pos = poses.rot[rows].astype(np.float64), poses.root_pos[rows].astype(np.float64)
     return metrics.mpjpe(heads, fk.armature_matrices(body, rot, root_pos)[..., 1:, :3, 3])
 
 
-def rivals(body: Skeleton, samples: Samples, train: np.ndarray, rows: np.ndarray) -> dict[str, float]:
-    """[mm] MPJPE of the plain answers with steps."""
-    found = errors.stepped_errors(LAYOUTS["hips"], body, samples, train, rows)
+def rivals(
+    body: Skeleton, samples: Samples, train: np.ndarray, rows: np.ndarray, turns: bool = True
+) -> dict[str, float]:
+    """[mm] MPJPE of the plain answers with steps; ``turns``: rotations of the targets are given."""
+    found = errors.stepped_errors(LAYOUTS["hips" if turns else "positions"], body, samples, train, rows)
     return {name: float(e.joints.mean() * 1000) for name, e in found.items() if e is not None}
 
 

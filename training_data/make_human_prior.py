@@ -39,6 +39,7 @@ LEAST_TAKES = 10  # of fewer, statistics would come near to single takes
 EVERY = 16  # of so many takes one chooses the best weights and tells the network's errors
 TAKE = re.compile(r"\d+_\d+")  # subject and take, in the names of files
 SAID_EVERY = 10  # epochs
+DRAWS = 8  # times pose changes are drawn, so that chance hardly counts
 ACKNOWLEDGEMENT = (
     "Motion of the CMU Graphics Lab Motion Capture Database, mocap.cs.cmu.edu, created with funding from NSF EIA-0196217; "
     "KayKit Character Animations and MakeHuman BVH poses (CC0)."
@@ -145,7 +146,8 @@ def main(argv: list[str] | None = None) -> int:
             seed=args.seed,
         )
         net, best = train(known, config)
-        changes = density.change_covariance(known.theirs, np.random.default_rng(args.seed))
+        rng = np.random.default_rng(args.seed)
+        changes = np.mean([density.change_covariance(known.theirs, rng) for _ in range(DRAWS)], axis=0)
         assert net.density is not None
         about = {
             "takes": len(known.poses.clip_names),

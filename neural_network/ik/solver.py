@@ -80,9 +80,9 @@ class Solver:
         net.skeleton.require_same(rig, "the rig")
         difference = net.skeleton.proportion_difference(rig)
         self.warning = ""
-        alike = max(LENGTHS_ALIKE, float(net.meta.get("config", {}).get("proportions", 0)))
-        trusted = _longest_change(net.skeleton, rig) < alike
-        if difference > PROPORTIONS_WARN and (alike == LENGTHS_ALIKE or not trusted):
+        one_body = not net.meta.get("config", {}).get("proportions")
+        trusted = not one_body or _longest_change(net.skeleton, rig) < LENGTHS_ALIKE
+        if one_body and difference > PROPORTIONS_WARN:
             self.warning = f"the rig's bones differ by up to {difference * 100:.0f} % of a leg from those trained on"
             if net.density is not None and not trusted:
                 self.warning += "; the poses learned are used, the network is not"
