@@ -11,9 +11,11 @@ from pathlib import Path
 from ..core.files import keep_apart
 from ..learning.arguments import Help, add_training, number, positive, widths
 from ..learning.loop import state_path
-from .network import SHIPPED
+from .network import OUTPUTS, SHIPPED
 from .task import PRESETS, Training, loop_settings
 
+ENDLESS = 1_000_000
+"""Epochs of a training that a time limit ends."""
 MOTIONS = "gait_motions"
 """Folder beside the weights where the teacher's cycles are kept."""
 
@@ -65,10 +67,19 @@ def parser(weights: Path) -> argparse.ArgumentParser:
     how.add_argument(
         "--preset", choices=sorted(PRESETS), help="source: the published recipe; ours: the defaults shown here"
     )
+    how.add_argument(
+        "--output",
+        choices=OUTPUTS,
+        default=d.output,
+        help="what the network says: one pose, with the phase as an input, or the Fourier coefficients of a cycle",
+    )
     how.add_argument("--hidden", type=widths, default=d.hidden, metavar="N,N", help="widths of the hidden layers")
     how.add_argument("--activation", choices=("relu", "tanh"), default=d.activation, help="of the hidden layers")
     how.add_argument(
-        "--harmonics", type=number(int, 1, 16), default=d.harmonics, help="multiples of the phase that are inputs"
+        "--harmonics",
+        type=number(int, 1, 16),
+        default=d.harmonics,
+        help="multiples of the phase that are inputs, or said",
     )
     how.add_argument(
         "--clamp",
@@ -76,9 +87,9 @@ def parser(weights: Path) -> argparse.ArgumentParser:
         default=d.clamp,
         help="largest size of every entry of the gradient; 0: no limit",
     )
-    how.add_argument(
-        "--leg-weight", type=positive(float), default=d.leg_weight, help="how much more differences of the legs weigh"
-    )
+    for part, weight in (("leg", d.leg_weight), ("arm", d.arm_weight)):
+        words = f"how much more or less differences of the {'legs' if part == 'leg' else 'head and arms'} weigh"
+        how.add_argument(f"--{part}-weight", type=positive(float), default=weight, help=words)
     how.add_argument("--cycles", type=positive(int), default=d.cycles, help="cycles of the teacher to learn from")
     how.add_argument("--jobs", type=positive(int), default=1, help="processes in which the teacher makes cycles")
     how.add_argument("--device", default="cpu", help="cpu; another one needs PyTorch")
@@ -106,7 +117,7 @@ def training_of(args: argparse.Namespace) -> Training:
     kept = {name: getattr(args, name) for name in names}
     preset = PRESETS.get(args.preset or "", Training())
     if args.epochs is None:
-        kept["epochs"] = 1_000_000 if args.time_limit else preset.epochs
+        kept["epochs"] = ENDLESS if args.time_limit else preset.epochs
     return Training(**{**asdict(preset), **kept})
 
 

@@ -39,9 +39,7 @@ def held_out(teacher: KinematicTeacher, count: int, seed: int = HELD_SEED) -> He
 
 def predicted(gait: Gait, values: np.ndarray) -> np.ndarray:
     """What the network says (N, CYCLE, 101) for parameters (N, P)."""
-    phase = np.arange(CYCLE) / CYCLE
-    rows = np.repeat(values, CYCLE, axis=0)
-    return gait.numbers(rows, np.tile(phase, len(values))).reshape(len(values), CYCLE, SIZE)
+    return gait.cycles(values, np.arange(CYCLE) / CYCLE)
 
 
 def r2(truth: np.ndarray, found: np.ndarray) -> float:
@@ -71,12 +69,15 @@ def speed_errors(values: np.ndarray, found: np.ndarray) -> np.ndarray:
     return np.abs(forward - parameters.step(values) * 2 / parameters.cycle_seconds(values))
 
 
-def ridge(samples: Samples, harmonics: int, held: np.ndarray, strength: float = 1e-3) -> np.ndarray:
-    """What ridge regression on the network's own inputs says (N, CYCLE, 101) for parameters (N, P)."""
+RIDGE_HARMONICS = 4
+
+
+def ridge(samples: Samples, held: np.ndarray, strength: float = 1e-3) -> np.ndarray:
+    """What ridge regression on shares of parameters and harmonics of the phase says (N, CYCLE, 101) for parameters (N, P)."""
     phase = np.arange(CYCLE) / CYCLE
 
     def rows(values: np.ndarray) -> np.ndarray:
-        x = network.inputs(np.repeat(values, CYCLE, axis=0), np.tile(phase, len(values)), harmonics)
+        x = network.inputs(np.repeat(values, CYCLE, axis=0), np.tile(phase, len(values)), RIDGE_HARMONICS)
         return np.concatenate([x, np.ones((len(x), 1), np.float32)], axis=1).astype(np.float64)
 
     x, y = rows(samples.params), samples.motions.reshape(-1, SIZE).astype(np.float64)
@@ -97,7 +98,7 @@ def distilled(gait: Gait, held: Held, samples: Samples, seed: int = 0) -> tuple[
     """The figures of a network against its teacher, beside ridge regression fitted to ``samples``."""
     rng = np.random.default_rng([seed, 13])
     found = predicted(gait, held.values)
-    rival = ridge(samples, gait.harmonics, held.values)
+    rival = ridge(samples, held.values)
     count = len(held.values)
     groups = np.arange(count)
     legs, rival_legs = leg_errors(held.motions, found), leg_errors(held.motions, rival)

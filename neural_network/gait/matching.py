@@ -145,8 +145,7 @@ def _sought(gait: Gait, start: np.ndarray, target: np.ndarray) -> np.ndarray:
     def residual(shares: np.ndarray) -> np.ndarray:
         """(M, R) of shares (M, P)."""
         values = LEAST + shares * size
-        rows = np.repeat(values, CYCLE, axis=0)
-        said = gait.numbers(rows, np.tile(phase, len(values))).reshape(len(values), CYCLE, -1)
+        said = gait.cycles(values, phase)
         off = np.degrees((said - target) * weight) / np.sqrt(CYCLE * 40)
         drawn = DRAWN * 100 * (shares - first)[:, free] / np.sqrt(len(free))
         return np.concatenate([off.reshape(len(values), -1), drawn], axis=1)

@@ -26,7 +26,7 @@ from .teacher import KinematicTeacher, Model
 
 PER_FILE = 500
 """Cycles in one file."""
-VERSION = 5  # of what the teacher teaches: files of another version are not read
+VERSION = 6  # of what the teacher teaches: files of another version are not read
 LOOK_SECONDS = 0.5  # between looks at what the writing processes have done
 RAW_LEAST = 140
 """Samples that a raw motion must have."""
@@ -91,6 +91,8 @@ def paths(folder: Path, model: Model, count: int, seed: int) -> list[Path]:
 
 def _write(task: tuple[str, Model, int, int]) -> None:
     path, model, seed, number = task
+    if not Path(path).parent.is_dir():  # known before the cycles are made, not after
+        raise NotADirectoryError(f"{Path(path).parent}: expected a folder for motion files")
     values = draws.draw(np.random.default_rng([seed, 7, number]), PER_FILE)
     teacher = KinematicTeacher(model)
     motions = np.stack([teacher.motion(v) for v in values]).astype(np.float32)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -42,10 +41,14 @@ class OwnStyle:
 class Styled:
     """A source of poses (:class:`.walks.Source`) with so much of a character's own style."""
 
-    trembles: ClassVar[bool] = True
     gait: Gait
     style: OwnStyle
     weight: float = 1.0
+
+    @property
+    def trembles(self) -> bool:
+        """See :class:`.walks.Source`."""
+        return self.gait.trembles
 
     def numbers(self, values: np.ndarray, phase: np.ndarray) -> np.ndarray:
         """See :class:`.walks.Source`."""

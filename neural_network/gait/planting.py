@@ -20,6 +20,8 @@ from ..ik import foot_pins
 from ..ik.foot_pins import Soles
 
 FLAT = np.radians(2.0)  # pitch of a standing foot that is taken as flat
+ON_TOES = np.radians(15.0)  # how far the heels of somebody on tiptoe are up at least
+SOFT = 0.1  # [rad] over which a heel that would be lower gets there
 TOE_BENDS = np.radians(38.0)  # a toe bends so far before its foot rolls over the tip
 CLEAR = 0.012  # [leg lengths] at least, of a swinging foot in the middle of its swing
 HIP_SMOOTH = 1.2  # [frames] over which the Hips give way
@@ -72,7 +74,9 @@ def plant(
     stances: list[Stance],
     ground: Ground = flat_ground,
     clear: np.ndarray | float = CLEAR,
-    least_pitch: np.ndarray | None = None,
+    lowered: np.ndarray | float = 0.0,
+    on_toes: np.ndarray | None = None,
+    flat: float = FLAT,
 ) -> Planted:
     """The motion with feet that stand.
 
@@ -82,9 +86,10 @@ def plant(
         root: (F, 3) [m] the Hips' head.
         stances: of both feet, in order of time; those that begin before the first frame or end after the last one count.
         ground: heights of the floor.
-        clear: how far from the floor a foot is kept in mid-swing [leg lengths], of each foot or of both. Below 0 its
-            swing is lowered until it passes at so much above the floor.
-        least_pitch: (F, feet) [rad] heels are at least so far up while they stand; None: not at all.
+        clear: how far from the floor a foot is kept in mid-swing [leg lengths], of each foot or of both.
+        lowered: share of the way by which a swing is lowered to ``clear``, of each foot or of both.
+        on_toes: (F, feet) 0 to 1, see :func:`raised`; None: not at all.
+        flat: [rad] pitch of a standing foot that is taken as flat.
     """
     shape = foot_pins.soles(rig)
     turned, heads = foot_pins.forward(rig, turns, root)
@@ -95,12 +100,12 @@ def plant(
     contact = np.zeros((frames, 2), bool)
     placed: list[Stance] = []
     clears = np.broadcast_to(np.asarray(clear, float), (2,)) * rig.leg_length
+    shares = np.broadcast_to(np.asarray(lowered, float), (2,))
     for k in (0, 1):
         own = [s for s in stances if s.foot == k]
-        foot = _Foot(rig, shape, k, turned, heads, ground)
+        foot = _Foot(rig, shape, k, turned, heads, ground, None if on_toes is None else on_toes[:, k], flat)
         own = [foot.placed(s) for s in own]
-        least = None if least_pitch is None else least_pitch[:, k]
-        ankles[:, k], feet[:, k], toes[:, k], contact[:, k] = foot.way(own, float(clears[k]), least)
+        ankles[:, k], feet[:, k], toes[:, k], contact[:, k] = foot.way(own, float(clears[k]), float(shares[k]))
         placed += own
     out_root = _reachable(rig, turns, root, ankles)
     out, missing = foot_pins.legs_to(rig, turns, out_root, ankles, feet, toes)
@@ -132,13 +137,39 @@ def _bump(values: np.ndarray, width: float = HIP_SMOOTH) -> np.ndarray:
     return np.asarray(smooth * (values.max() / max(smooth.max(), 1e-12)))
 
 
+def raised(pitch: np.ndarray, on_toes: np.ndarray) -> np.ndarray:
+    """Pitches (...) [rad] of feet on tiptoe: ``on_toes`` (...), 0 to 1, of the way to a heel that is at least 15 degrees up."""
+    return np.asarray(pitch + on_toes * 0.5 * (ON_TOES - pitch + np.hypot(pitch - ON_TOES, SOFT)))
+
+
+@dataclass(frozen=True)
+class _Posed:
+    """A foot at some times (n), whole frames or between two: as the motion has it, or as it stands."""
+
+    ankle: np.ndarray  # (n, 3) [m]
+    foot: np.ndarray  # (n, 3, 3) rotations from the T-pose
+    toe: np.ndarray
+
+    def at(self, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.ankle[i], self.foot[i], self.toe[i]
+
+
 class _Foot:
     """The way of one foot."""
 
     def __init__(
-        self, rig: Skeleton, shape: Soles, k: int, turned: np.ndarray, heads: np.ndarray, ground: Ground
+        self,
+        rig: Skeleton,
+        shape: Soles,
+        k: int,
+        turned: np.ndarray,
+        heads: np.ndarray,
+        ground: Ground,
+        on_toes: np.ndarray | None,
+        flat: float,
     ) -> None:
         self.rig, self.shape, self.k, self.ground = rig, shape, k, ground
+        self.on_toes, self.flat = on_toes, flat
         foot, toe = rig.feet[k], rig.toes[k]
         self.turned, self.toe_turned = turned[:, foot], turned[:, toe]
         self.ankle = heads[:, foot]
@@ -164,21 +195,21 @@ class _Foot:
         heading = middle if stance.heading is None else stance.heading
         if stance.heel is not None:
             return replace(stance, heading=heading)
-        pitch, toe_pitch = self.pitches(rows, heading, np.zeros(len(rows)))
+        pitch, toe_pitch = self.pitches(self.turned[rows], np.zeros(len(rows)))
         ankles, _, _ = self.rolled(np.zeros((len(rows), 3)), heading, pitch, toe_pitch, np.eye(3))
         heel = weight @ (self.ankle[rows] - ankles)[:, :2]
         return replace(stance, heel=heel, heading=heading)
 
     def pitches(
-        self, rows: np.ndarray, heading: float, slope: np.ndarray, least: np.ndarray | None = None
+        self, turned: np.ndarray, slope: np.ndarray, on_toes: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(n) [rad] by how much heel and toe of the standing foot are up; a toe is flat until its foot bends it enough."""
-        ahead = -self.turned[rows, :, 1]
-        level = np.hypot(ahead[:, 0], ahead[:, 1])
-        pitch = -np.arctan2(ahead[:, 2], level) + slope
-        if least is not None:
-            pitch = np.where(least > 0, 0.5 * (pitch + least + np.hypot(pitch - least, 0.1)), pitch)
-        pitch = np.sign(pitch) * np.sqrt(np.maximum(pitch**2 - FLAT**2, 0))
+        """(n) [rad] by how much heel and toe of a standing foot with rotations (n, 3, 3) are up; a toe is flat until its
+        foot bends it enough."""
+        ahead = -turned[:, :, 1]
+        pitch = -np.arctan2(ahead[:, 2], np.hypot(ahead[:, 0], ahead[:, 1])) + slope
+        if on_toes is not None:
+            pitch = raised(pitch, on_toes)
+        pitch = np.sign(pitch) * np.sqrt(np.maximum(pitch**2 - self.flat**2, 0))
         return pitch, np.where(pitch < 0, pitch, np.maximum(pitch - TOE_BENDS, 0))
 
     def rolled(
@@ -192,15 +223,28 @@ class _Foot:
         local = foot_pins.rolled(self.shape, self.k, np.zeros((len(pitch), 3)), turned, toe, pitch <= 0)
         return heel + np.einsum("ab,nb->na", yaw, local), yaw @ turned, yaw @ toe
 
-    def stand(self, stance: Stance, rows: np.ndarray, least: np.ndarray | None) -> tuple[np.ndarray, ...]:
-        """Ankles, foot and toe rotations of the foot in frames (n) as it stands in a stance."""
+    def own(self, times: np.ndarray) -> _Posed:
+        """The foot as the motion has it at times (n), in frames with fractions."""
+        low = np.clip(np.floor(times).astype(int), 0, max(len(self.frames) - 2, 0))
+        high = np.minimum(low + 1, len(self.frames) - 1)
+        share = (times - low)[:, None]
+        rows = [
+            self.ankle,
+            *(rotations.sixd_from_matrix(turns).reshape(-1, 6) for turns in (self.turned, self.toe_turned)),
+        ]
+        ankle, foot, toe = ((1 - share) * values[low] + share * values[high] for values in rows)
+        return _Posed(ankle, *(rotations.matrix_from_sixd(six) for six in (foot, toe)))
+
+    def stand(self, stance: Stance, times: np.ndarray, turned: np.ndarray) -> _Posed:
+        """The foot as it stands in a stance at times (n); ``turned`` (n, 3, 3) as the motion has it."""
         assert stance.heel is not None
         assert stance.heading is not None
         tilt, height = self.tilted(stance.heel, stance.heading)
-        slope = np.full(len(rows), np.arcsin(np.clip(-(tilt @ _ahead(stance.heading))[2], -1, 1)))
-        pitch, toe_pitch = self.pitches(rows, stance.heading, -slope, None if least is None else least[rows])
-        heel = np.broadcast_to(np.array([*stance.heel, height]), (len(rows), 3))
-        return self.rolled(heel, stance.heading, pitch, toe_pitch, tilt)
+        slope = np.full(len(times), np.arcsin(np.clip(-(tilt @ _ahead(stance.heading))[2], -1, 1)))
+        on_toes = None if self.on_toes is None else np.interp(times, self.frames, self.on_toes)
+        pitch, toe_pitch = self.pitches(turned, -slope, on_toes)
+        heel = np.broadcast_to(np.array([*stance.heel, height]), (len(times), 3))
+        return _Posed(*self.rolled(heel, stance.heading, pitch, toe_pitch, tilt))
 
     def tilted(self, heel: np.ndarray, heading: float) -> tuple[np.ndarray, float]:
         """The rotation (3, 3) from a level floor to the floor under the flat sole, and the height of the heel [m]."""
@@ -212,67 +256,69 @@ class _Foot:
         return rotations.matrix_from_axis_angle(-pitch * side), float(low)
 
     def way(
-        self, stances: list[Stance], clear: float, least: np.ndarray | None
+        self, stances: list[Stance], clear: float, lowered: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Ankles (F, 3), foot and toe rotations (F, 3, 3), and whether the foot stands (F)."""
-        ankles, feet, toes = self.ankle.copy(), self.turned.copy(), self.toe_turned.copy()
+        way = _Posed(self.ankle.copy(), self.turned.copy(), self.toe_turned.copy())
         stands = np.zeros(len(self.frames), bool)
         for stance in stances:
             rows = self.rows(stance)
             if len(rows):
-                ankles[rows], feet[rows], toes[rows] = self.stand(stance, rows, least)
+                found = self.stand(stance, rows, self.turned[rows])
+                way.ankle[rows], way.foot[rows], way.toe[rows] = found.ankle, found.foot, found.toe
                 stands[rows] = True
         for before, after in zip([None, *stances], [*stances, None], strict=True):
             begin = -1.0 if before is None else before.end
             end = float(len(self.frames)) if after is None else after.begin
             rows = self.frames[(self.frames > begin + 1e-9) & (self.frames < end - 1e-9)]
             if len(rows):
-                self.swing(rows, stands, ankles, feet, toes, before, after, clear)
-        return ankles, feet, toes, stands
+                self.swing(rows, way, before, after, clear, lowered)
+        return way.ankle, way.foot, way.toe, stands
+
+    def away(self, stance: Stance | None, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """How far the standing foot is from where the motion has it at a time [frames]: ankle (3) [m], turns (3) [rad] of foot
+        and toe; None where there is no stance or no motion."""
+        if stance is None or not 0 <= time <= len(self.frames) - 1:
+            return None
+        own = self.own(np.array([time]))
+        ankle, foot, toe = self.stand(stance, np.array([time]), own.foot).at(0)
+        turns = np.stack([foot @ own.foot[0].T, toe @ own.toe[0].T])
+        return ankle - own.ankle[0], *rotations.axis_angle_from_matrix(turns)
 
     def swing(
-        self,
-        rows: np.ndarray,
-        stands: np.ndarray,
-        ankles: np.ndarray,
-        feet: np.ndarray,
-        toes: np.ndarray,
-        before: Stance | None,
-        after: Stance | None,
-        clear: float,
+        self, rows: np.ndarray, way: _Posed, before: Stance | None, after: Stance | None, clear: float, lowered: float
     ) -> None:
-        """Bend the frames ``rows`` between two stances, in place, so that they begin and end as these do."""
-        ends = [r if 0 <= r < len(self.frames) and stands[r] else None for r in (int(rows[0]) - 1, int(rows[-1]) + 1)]
-        first = rows[0] - 1 if ends[0] is not None else rows[0] - 1e-6
-        last = rows[-1] + 1 if ends[1] is not None else rows[-1] + 1e-6
-        share = (rows - first) / (last - first)
-        away = [np.zeros(3) if r is None else ankles[r] - self.ankle[r] for r in ends]
-        if ends[0] is None:
-            away[0] = away[1]
-        if ends[1] is None:
-            away[1] = away[0]
+        """Bend the frames ``rows`` between two stances, in place, so that they begin and end as these do, at the very moments
+        at which the foot is lifted and strikes."""
+        lifted = float(rows[0]) - 1e-6 if before is None else before.end
+        strikes = float(rows[-1]) + 1e-6 if after is None else after.begin
+        begin, end = self.away(before, lifted), self.away(after, strikes)
+        if begin is None:
+            lifted = float(rows[0]) - 1e-6
+        if end is None:
+            strikes = float(rows[-1]) + 1e-6
+        share = (rows - lifted) / (strikes - lifted)
+        nothing = np.zeros(3)
+        first = begin[0] if begin is not None else end[0] if end is not None else nothing
+        last = end[0] if end is not None else first
         blend = _eased(share)[:, None]
-        ankles[rows] = self.ankle[rows] + (1 - blend) * away[0] + blend * away[1]
-        for now, own in ((feet, self.turned), (toes, self.toe_turned)):
-            for r, ease in ((ends[0], 1 - _eased(share / EASE)), (ends[1], 1 - _eased((1 - share) / EASE))):
-                if r is not None:
-                    more = rotations.axis_angle_from_matrix(now[r] @ own[r].T)
-                    now[rows] = rotations.matrix_from_axis_angle(ease[:, None] * more) @ now[rows]
-        self.lift(rows, share, ankles, feet, toes, clear)
+        way.ankle[rows] += (1 - blend) * first + blend * last
+        for more, ease in ((begin, 1 - _eased(share / EASE)), (end, 1 - _eased((1 - share) / EASE))):
+            if more is not None:
+                for now, turn in zip((way.foot, way.toe), more[1:], strict=True):
+                    now[rows] = rotations.matrix_from_axis_angle(ease[:, None] * turn) @ now[rows]
+        self.lift(rows, share, way, clear, lowered)
 
-    def lift(
-        self, rows: np.ndarray, share: np.ndarray, ankles: np.ndarray, feet: np.ndarray, toes: np.ndarray, clear: float
-    ) -> None:
-        """Keep the sole of a swinging foot off the floor, in place; ``clear`` below 0 lowers it to that."""
+    def lift(self, rows: np.ndarray, share: np.ndarray, way: _Posed, clear: float, lowered: float) -> None:
+        """Keep the sole of a swinging foot off the floor, in place; ``lowered`` of the way down to ``clear`` [m]."""
         room = np.sin(np.pi * share) ** 2
-        low = self.lowest(ankles[rows], feet[rows], toes[rows])
-        if clear < 0:
-            middle = (share > 0.25) & (share < 0.75)
-            over = low[middle].min() + clear if middle.any() else 0.0
-            ankles[rows, 2] -= max(over, 0.0) * np.minimum(1, 2 * room)
-            low = self.lowest(ankles[rows], feet[rows], toes[rows])
-        least = abs(clear) * room
-        ankles[rows, 2] += np.maximum(least - low, 0)
+        low = self.lowest(way.ankle[rows], way.foot[rows], way.toe[rows])
+        middle = (share > 0.25) & (share < 0.75)
+        if lowered and middle.any():
+            down = lowered * max(low[middle].min() - clear, 0.0) * np.minimum(1, 2 * room)
+            way.ankle[rows, 2] -= down
+            low = self.lowest(way.ankle[rows], way.foot[rows], way.toe[rows])
+        way.ankle[rows, 2] += np.maximum(clear * room - low, 0)
 
     def lowest(self, ankles: np.ndarray, feet: np.ndarray, toes: np.ndarray) -> np.ndarray:
         """(n) [m] how far the lowest of heel, ball and tip is above the floor under it."""

@@ -53,7 +53,8 @@ _SIXES = {
 _ONES = {"RightShin": 15, "LeftShin": 30, "RightForeArm": 75, "LeftForeArm": 94}
 _TOES = {"RightToeBase": (22, 23), "LeftToeBase": (37, 38)}
 _PAIRS = {"torso": ("Spine1", "Spine2"), "neck": ("NeckLower", "NeckUpper")}
-LEGS = tuple(range(9, 39))
+RIGHT_LEG, LEFT_LEG = tuple(range(9, 24)), tuple(range(24, 39))
+LEGS = RIGHT_LEG + LEFT_LEG
 """The numbers of both legs."""
 STRAIGHT = 0.1
 """Sine of an elbow's flexion below which the arm's own direction of the hinge counts beside the plane of its bones."""

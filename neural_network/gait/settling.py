@@ -16,7 +16,7 @@ import numpy as np
 from ..core.skeleton import Skeleton
 from ..ik import foot_pins
 from .curves import basis, coefficients
-from .planting import TOE_BENDS
+from .planting import TOE_BENDS, raised
 
 HARMONICS = 5
 ANGLES = np.array([4.0, 4.0, 4.0])  # [deg] changes of hip, knee and ankle that cost alike
@@ -25,7 +25,7 @@ BUMPS = 7  # of a standing foot's pitch, evenly over its stance
 WAY = np.array([0.03, 0.06])  # [leg lengths] of the Hips, forward and up, from where captured people have them
 FLIGHT = 0.004  # the same up, for who runs: in flight nothing else says where the Hips are
 REACH = 0.004  # [leg lengths] by which an ankle may be out of reach
-STEPS = 7
+STEPS = 25
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,9 @@ class Legs:
     pitch: np.ndarray
     """(2, N) pitch of the feet on the floor, by the curves."""
     share: np.ndarray
-    """(2, N) of the stance that is over; above 1 in swing."""
+    """(2, N) of the stance that is over; above 1 after it, below 0 before it, whichever is nearer."""
+    stance: np.ndarray
+    """(2) share of the cycle that each foot stands."""
     along: np.ndarray
     """(2, N) [m] how far the moving point is ahead of where it was when the foot struck."""
     side: np.ndarray
@@ -55,12 +57,12 @@ class Settled:
     place: float
     """[m] how far ahead of the moving point a heel comes down."""
     pitch: np.ndarray
-    """(2, N) [rad] of the feet on the floor; that of the curves in swing."""
+    """(2, N) [rad] of the feet on the floor, and on the way to and from it; elsewhere that of the curves."""
     cost: float
 
 
 def settle(
-    rig: Skeleton, phase: np.ndarray, legs: Legs, prior: np.ndarray, rise: float, run: float, least: np.ndarray
+    rig: Skeleton, phase: np.ndarray, legs: Legs, prior: np.ndarray, rise: float, run: float, on_toes: float
 ) -> Settled:
     """Find where the Hips go.
 
@@ -71,9 +73,9 @@ def settle(
         prior: (N, 3) [m] the captured way of the Hips, to the left, back and up.
         rise: of the floor, per way.
         run: 0 walks, 1 runs.
-        least: (2) [rad] heels are at least so far up; 0: not at all.
+        on_toes: 0 to 1, see :func:`.planting.raised`.
     """
-    problem = _Problem(rig, phase, legs, prior, rise, run, least)
+    problem = _Problem(rig, phase, legs, prior, rise, run, on_toes)
     x = problem.start()
     residual = problem.residual(x[None])[0]
     damping = 1e-3
@@ -90,7 +92,7 @@ def settle(
             damping *= 10
         else:
             break
-        done = residual @ residual - new @ new < 1e-3 * (residual @ residual)
+        done = residual @ residual - new @ new < 1e-5 * (residual @ residual)
         x, residual, damping = x + change, new, damping * 0.2
         if done:
             break
@@ -109,10 +111,10 @@ class _Problem:
         prior: np.ndarray,
         rise: float,
         run: float,
-        least: np.ndarray,
+        on_toes: float,
     ) -> None:
         self.legs, self.rise, self.leg = legs, rise, rig.leg_length
-        self.least = least[:, None]
+        self.on_toes = on_toes
         self.slope = float(np.arctan(rise))
         shape = foot_pins.soles(rig)
         self.u = np.array([rig.offsets[leg[1]] for leg in rig.legs])
@@ -121,11 +123,14 @@ class _Problem:
         self.basis = basis(phase, HARMONICS)
         size = self.basis.shape[1]
         self.captured = coefficients(prior, HARMONICS)[:, 1:]
-        self.stands = legs.share <= 1
-        self.weight = np.where(self.stands, np.sin(np.pi * np.clip(0.12 + 0.76 * legs.share, 0, 1)) ** 0.5, 0.0)
+        # a phase counts by how much of its neighbourhood the foot stands, so that nothing jumps when a strike passes it
+        stance = legs.stance[:, None]
+        room = np.minimum(legs.share, 1 - legs.share) * stance
+        self.stands = np.clip(0.5 + room * len(phase), 0, 1)
+        self.weight = self.stands * np.sin(np.pi * np.clip(0.12 + 0.76 * legs.share, 0.12, 0.88)) ** 0.5
         centres = np.linspace(0, 1, BUMPS)
-        bumps = np.exp(-0.5 * ((legs.share[..., None] - centres) * (BUMPS - 1) / 0.75) ** 2)
-        self.bumps = np.where(self.stands[..., None], bumps, 0)
+        near = [(legs.share + cycle / stance)[..., None] - centres for cycle in (-1, 0, 1)]
+        self.bumps = sum(np.exp(-0.5 * (away * (BUMPS - 1) / 0.75) ** 2) for away in near)
         self.sizes = (size - 1, size, 1, BUMPS, BUMPS)
         up = WAY[1] + run * (FLIGHT - WAY[1])
         harmonic = np.r_[0.3, np.tile(np.arange(1, HARMONICS + 1), 2)]
@@ -151,10 +156,7 @@ class _Problem:
         way[:, :, 1] = x[:, size - 1 : 2 * size - 1] * self.leg
         bent = x[:, 2 * size :].reshape(len(x), 2, BUMPS)
         pitch = self.legs.pitch + np.einsum("mkb,knb->mkn", bent, self.bumps)
-        low = np.where(
-            (self.least > 0) & self.stands, 0.5 * (pitch + self.least + np.hypot(pitch - self.least, 0.1)), pitch
-        )
-        return way, x[:, 2 * size - 1] * self.leg, low
+        return way, x[:, 2 * size - 1] * self.leg, raised(pitch, np.asarray(self.on_toes))
 
     def residual(self, x: np.ndarray) -> np.ndarray:
         """(M, R) what is to be least."""

@@ -43,10 +43,12 @@ class Changes:
     """More flexion."""
     width: float
     """[leg lengths] more from foot to foot."""
-    least_pitch: np.ndarray
-    """(2) heels are at least so far up while they stand; 0: not at all."""
+    on_toes: float
+    """0 to 1, see :func:`.planting.raised`."""
     clear: np.ndarray
     """(2) [leg lengths] see :func:`.planting.plant`."""
+    lowered: np.ndarray
+    """(2) see :func:`.planting.plant`."""
     lower: float
     """[leg lengths] the Hips are lower."""
 
@@ -75,8 +77,7 @@ def changes(values: np.ndarray, own: np.ndarray, shares: np.ndarray) -> Changes:
     roll = roll + 5 * (w["limp_left"] * left_stands - w["limp_right"] * right_stands)
     lean = get(values, "trunk_lean") + 10 * w["tired"] + 18 * w["sneak"] + 6 * w["crouch"] - 6 * w["proud"]
     lean = lean + 3 * w["limp_left"] * left_stands + 3 * w["limp_right"] * right_stands
-    clear = np.full(2, CLEAR + 0.01 * w["march"])
-    clear = np.where(drop[:, 0] > 0.5, -0.002, clear * (1 - drop[:, 0]))
+    clear = CLEAR + 0.01 * w["march"] + drop[:, 0] * (0.002 - CLEAR - 0.01 * w["march"])
     return Changes(
         hip=hip,
         knee=knee,
@@ -91,8 +92,9 @@ def changes(values: np.ndarray, own: np.ndarray, shares: np.ndarray) -> Changes:
         * (1 - 0.5 * w["sneak"]),
         elbows=float(get(values, "elbow")) + 20 * w["sneak"] + 10 * w["march"] - 4 * w["tired"],
         width=0.09 * w["waddle"] + 0.02 * w["crouch"],
-        least_pitch=np.full(2, 15 * w["tiptoe"]),
+        on_toes=w["tiptoe"],
         clear=clear,
+        lowered=drop[:, 0],
         lower=0.03 * w["sneak"],
     )
 

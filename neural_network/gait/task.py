@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The distillation as a task of the training loop: draw samples of cycles, compare what the network says, return the gradient.
 
+A network that says poses learns from single samples, one that says cycles from whole cycles: all samples of a cycle cost it one
+pass through its layers.
+
 The loss is the mean of 5 difference^2, differences of the Hips' way weighing double and those of head and arms half. The source
 takes differences as they are; here (``standardise``) those of the Hips' way are divided by their deviation, and those of all
 rotations by one number, so that a degree counts alike in every joint.
@@ -32,21 +35,24 @@ VALIDATION = 0.06
 class Training:
     """Settings of a training."""
 
-    hidden: tuple[int, ...] = (384, 384)
-    activation: str = "relu"
-    harmonics: int = 4
-    lr: float = 0.002
+    output: str = "cycle"
+    """What the network says, one of :data:`.network.OUTPUTS`."""
+    hidden: tuple[int, ...] = (384, 384, 160)
+    activation: str = "tanh"
+    harmonics: int = 12
+    lr: float = 0.0015
     lr_end: float = 0.01
-    batch_size: int = 512
-    epochs: int = 60
-    patience: int = 12
+    batch_size: int = 128
+    """Poses, or cycles."""
+    epochs: int = 120
+    patience: int = 20
     clamp: float = 0.0
     """Largest size of every entry of the gradient; 0: no limit."""
     average: float = 0.998
     standardise: bool = True
     root_weight: float = 2.0
-    arm_weight: float = 0.5
-    leg_weight: float = 1.0
+    arm_weight: float = 0.7
+    leg_weight: float = 1.4
     scale: float = 5.0
     mirror: bool = True
     """Learn from every cycle in a mirror, too."""
@@ -57,6 +63,7 @@ class Training:
 
 
 SOURCE = Training(
+    output="pose",
     hidden=(512, 512, 512),
     activation="relu",
     harmonics=1,
@@ -66,6 +73,8 @@ SOURCE = Training(
     epochs=5,
     clamp=0.1,
     average=0.0,
+    arm_weight=0.5,
+    leg_weight=1.0,
     standardise=False,
     mirror=False,
 )
@@ -123,7 +132,7 @@ class GaitTask:
     def __init__(self, samples: Samples, training: Training, model: Model, start: Gait | None = None) -> None:
         """``start``: a network of the same layers to go on from."""
         self.samples, self.training, self.model, self.start = samples, training, model, start
-        if start is not None and start.widths != network.widths(training.hidden, training.harmonics):
+        if start is not None and start.widths != network.widths(training.hidden, training.harmonics, training.output):
             raise ValueError(f"--init: expected layers of {training.hidden}, got {start.hidden}")
         rng = np.random.default_rng([training.seed, 3])
         order = rng.permutation(len(samples.params))
@@ -139,11 +148,9 @@ class GaitTask:
         weight[ARMS] = training.arm_weight
         weight[list(LEGS)] *= training.leg_weight
         self.weight = weight**2 * np.float32(training.scale / SIZE)
-        phase = np.arange(CYCLE) / CYCLE
-        self.inputs = network.inputs(np.zeros(len(samples.params[0])), phase, training.harmonics)
         self.wanted = ((samples.motions - self.mean) / self.spread).astype(np.float32)
-        self.shares = network.inputs(samples.params, np.zeros(len(samples.params)), training.harmonics)
-        self.widths = network.widths(training.hidden, training.harmonics)
+        self.phase = np.arange(CYCLE) / CYCLE
+        self.widths = network.widths(training.hidden, training.harmonics, training.output)
 
     def initial(self) -> np.ndarray:
         """Glorot-uniform weights, zero biases; or those to go on from."""
@@ -151,35 +158,48 @@ class GaitTask:
             return self.start.weights.astype(np.float32)
         out = np.zeros(layers.parameter_count(self.widths), np.float32)
         rng = np.random.default_rng([self.training.seed, 2])
-        layers.glorot(layers.stack(out, self.widths, self.training.activation), rng)
+        last = 1.0 if self.training.output == "pose" else 0.3
+        layers.glorot(layers.stack(out, self.widths, self.training.activation), rng, last)
         return out
 
     def batches(self, rng: np.random.Generator) -> Sequence[np.ndarray]:
-        """Samples of all cycles in random order."""
-        rows = (self.train[:, None] * CYCLE + np.arange(CYCLE)).ravel()
+        """Samples of all cycles in random order; whole cycles for a network that says them."""
+        rows = self._rows(self.train)
         rng.shuffle(rows)
         size = self.training.batch_size
         return [rows[i : i + size] for i in range(0, len(rows), size)]
 
-    def _batch(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _rows(self, cycles: np.ndarray) -> np.ndarray:
+        """What :meth:`gradient` calls rows, of cycles (C): all of their samples, or these themselves."""
+        if self.training.output == "cycle":
+            return cycles.copy()
+        return np.asarray((cycles[:, None] * CYCLE + np.arange(CYCLE)).ravel())
+
+    def _pass(self, stack: layers.Stack, rows: np.ndarray) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+        """The activations of all layers, how far (..., 101) what is said is from what is wanted, and for a network that says
+        cycles the waves its coefficients are of, see :func:`.network.waves`."""
+        t, params = self.training, self.samples.params
+        if t.output == "cycle":
+            activations = layers.forward(stack, network.centred(params[rows]).astype(stack.layers[0][0].dtype))
+            along = network.waves(params[rows], np.broadcast_to(self.phase, (len(rows), CYCLE)), t.harmonics)
+            return activations, network.series(activations[-1], along, t.harmonics) - self.wanted[rows], along
         cycle, sample = np.divmod(rows, CYCLE)
-        x = self.shares[cycle]
-        phases = 2 * self.training.harmonics
-        x[:, -phases:] = self.inputs[sample, -phases:]
-        return x, self.wanted[cycle, sample]
+        activations = layers.forward(stack, network.inputs(params[cycle], self.phase[sample], t.harmonics))
+        return activations, activations[-1] - self.wanted[cycle, sample], np.zeros(0)
 
     def gradient(
         self, parameters: np.ndarray, rows: np.ndarray, rng: np.random.Generator, position: Position, into: np.ndarray
     ) -> float | None:
         """The loss of a batch, and its gradient ``into`` (W)."""
         t = self.training
-        x, wanted = self._batch(rows)
         stack = layers.stack(parameters, self.widths, t.activation)
-        activations = layers.forward(stack, x)
-        off = activations[-1] - wanted
+        activations, off, along = self._pass(stack, rows)
         weighted = off * self.weight
-        value = float(np.einsum("no,no->", off, weighted) / len(rows))
-        weighted *= 2 / len(rows)
+        count = off.size // SIZE
+        value = float(np.vdot(off, weighted) / count)
+        weighted *= 2 / count
+        if t.output == "cycle":
+            weighted = network.series_gradient(weighted, along, t.harmonics)
         layers.backward(stack, activations, weighted, layers.stack(into, self.widths, t.activation))
         if t.clamp:
             np.clip(into, -t.clamp, t.clamp, out=into)
@@ -190,10 +210,8 @@ class GaitTask:
         stack = layers.stack(parameters, self.widths, self.training.activation)
         total = 0.0
         for part in np.array_split(self.held, max(1, len(self.held) // 50)):
-            rows = (part[:, None] * CYCLE + np.arange(CYCLE)).ravel()
-            x, wanted = self._batch(rows)
-            off = layers.forward(stack, x)[-1] - wanted
-            total += float(np.einsum("no,no,o->", off, off, self.weight))
+            _, off, _ = self._pass(stack, self._rows(part))
+            total += float(np.vdot(off, off * self.weight))
         return total / (len(self.held) * CYCLE)
 
     def describe(self) -> dict[str, Any]:
@@ -204,4 +222,4 @@ class GaitTask:
     def network(self, weights: np.ndarray) -> Gait:
         """The network with weights (W)."""
         t = self.training
-        return Gait(weights.copy(), t.hidden, t.harmonics, t.activation, self.mean, self.spread, self.model)
+        return Gait(weights.copy(), t.hidden, t.harmonics, t.activation, t.output, self.mean, self.spread, self.model)

@@ -25,7 +25,7 @@ from . import curves, normals, parameters, representation
 from .curves import Curves
 from .cycles import arc_points
 from .parameters import get
-from .planting import FLAT, Planted, Stance, heading_of, plant
+from .planting import Planted, Stance, heading_of, plant
 from .representation import CYCLE, ROWS, Pose
 from .settling import HARMONICS, Legs, settle
 from .styles import Changes, changes
@@ -112,7 +112,7 @@ class KinematicTeacher:
         phase = np.arange(DENSE) / DENSE
         turns, prior = curved(self.model, rig, values, phase)
         way, places, pitch = hips_way(rig, values, turns, prior, phase)
-        turns = _pitched(rig, values, turns, pitch, phase)
+        turns = _pitched(rig, values, turns, pitch)
         frames = np.arange(-MARGIN, CYCLE + MARGIN)
         at = frames / CYCLE
         dense = curves.coefficients(rotations.sixd_from_matrix(turns).reshape(DENSE, -1), DENSE // 2 - 1)
@@ -132,8 +132,7 @@ class KinematicTeacher:
         ]
         own = _own_phases(values, np.mod(at, 1))
         change = changes(values, own, parameters.stance_share(values))
-        least = np.radians(np.broadcast_to(change.least_pitch, (len(at), 2)))
-        planted = plant(rig, local, root, stances, road.height, change.clear, least if least.any() else None)
+        planted = plant(rig, local, root, stances, road.height, change.clear, change.lowered, flat=0.0)
         rows = slice(MARGIN, MARGIN + CYCLE + 1)
         return replace(planted, turns=planted.turns[rows], root=planted.root[rows], contact=planted.contact[rows])
 
@@ -262,7 +261,7 @@ def curved(model: Model, rig: Skeleton, values: np.ndarray, phase: np.ndarray) -
     change = changes(values, own, shares)
     flexion += np.stack([change.hip, change.knee, change.ankle], axis=1)
     flexion = _capped(flexion)
-    stretch = step / float(np.clip(step, 0.85 * model.walk.least[0], 1e9)) if not run else 1.0
+    stretch = run + (1 - run) * min(1.0, step / (0.85 * float(model.walk.least[0])))
     tilt = (1 - run) * TILT * (normals.tilt(min(step, 1.05)) - normals.tilt(float(model.walk.centre[0])))
     _upper(rig, values, turns, offset, change, stretch, tilt + float(get(values, "pelvis_tilt")))
     for k, (thigh, shin, foot) in enumerate(rig.legs):
@@ -280,20 +279,18 @@ def _capped(flexion: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(flexion, MOST_FLEXION[:, None] - room) + room * np.tanh(over / room))
 
 
-def _pitched(rig: Skeleton, values: np.ndarray, turns: np.ndarray, pitch: np.ndarray, phase: np.ndarray) -> np.ndarray:
-    """The poses with feet of this pitch (2, N) [rad] on the floor while they stand."""
+def _pitched(rig: Skeleton, values: np.ndarray, turns: np.ndarray, pitch: np.ndarray) -> np.ndarray:
+    """The poses with feet of this pitch (2, N) [rad] on the floor."""
     out = turns.copy()
-    turned, _ = foot_pins.forward(rig, turns, np.zeros((len(phase), 3)))
+    turned, _ = foot_pins.forward(rig, turns, np.zeros((len(turns), 3)))
     slope = np.radians(float(get(values, "slope")))
-    own = _own_phases(values, phase) / parameters.stance_share(values)[:, None]
     for k, foot in enumerate(rig.feet):
         now = np.arctan2(turned[:, foot, 2, 1], np.hypot(turned[:, foot, 0, 1], turned[:, foot, 1, 1])) + slope
-        wanted = np.where(own[k] <= 1, np.sign(pitch[k]) * np.sqrt(pitch[k] ** 2 + FLAT**2), now)
         heading = heading_of(turned[:, foot])
         left = np.stack([np.cos(heading), np.sin(heading), 0 * heading], axis=1)
         above = turned[:, rig.parents[foot]]
         out[:, foot] = (
-            np.swapaxes(above, -1, -2) @ matrix_from_axis_angle((wanted - now)[:, None] * left) @ turned[:, foot]
+            np.swapaxes(above, -1, -2) @ matrix_from_axis_angle((pitch[k] - now)[:, None] * left) @ turned[:, foot]
         )
     return out
 
@@ -390,17 +387,19 @@ def hips_way(
     slope = float(np.arctan(road.rise))
     feet = turned[:, list(rig.feet)]
     pitch = np.arctan2(feet[..., 2, 1], np.hypot(feet[..., 0, 1], feet[..., 1, 1])) + slope
+    own = np.where(own > 0.5 * (1 + shares[:, None]), own - 1, own)
     width = 0.5 * (float(get(values, "step_width")) + change.width * rig.leg_length)
     legs = Legs(
         hip=heads[:, [leg[0] for leg in rig.legs]].swapaxes(0, 1),
         ankle=heads[:, list(rig.feet)].swapaxes(0, 1),
         pitch=pitch.T,
         share=own / shares[:, None],
+        stance=shares,
         along=road.stride * own + _early(values, road)[:, None],
         side=np.array([width, -width]),
     )
     run = float(get(values, "run"))
-    found = settle(rig, phase, legs, prior, road.rise, run, np.radians(change.least_pitch))
+    found = settle(rig, phase, legs, prior, road.rise, run, change.on_toes)
     way = np.zeros((2 * HARMONICS + 1, 3))
     way[:, 1:] = found.way
     way[1:, 2] *= float(get(values, "bounce"))

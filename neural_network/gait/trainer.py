@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import signal
 import time
@@ -30,8 +31,8 @@ from ..learning.loop import Epoch, State, load_state, save_state, state_path
 from ..learning.stopping import Stopper, clear_cancel_file
 from ..motion import pose_set
 from . import curves, cycles, judging, motion_files, network, teacher
-from .arguments import training_of
-from .task import GaitTask, Training, loop_settings, with_mirrors
+from .arguments import ENDLESS, training_of
+from .task import PRESETS, GaitTask, Training, loop_settings, with_mirrors
 from .teacher import KinematicTeacher, Model
 
 Say = Callable[[str], None]
@@ -104,9 +105,10 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
     say(f"\nJudging on {HELD} parameters that were never drawn ...")
     held = judging.held_out(KinematicTeacher(model), HELD)
     figures = judging.distilled(gait, held, samples)
-    network.save(args.weights, replace(gait, meta=_meta(args, training, captured, samples.digest(), figures)))
-    state_path(args.weights).unlink(missing_ok=True)
     spent = time.process_time() - began
+    meta = _meta(args, training, captured, samples.digest(), figures)
+    network.save(args.weights, replace(gait, meta=meta))
+    state_path(args.weights).unlink(missing_ok=True)
     for figure in figures:
         rivals = ", ".join(f"{name} {value:.4g}" for name, value in figure.rivals.items())
         word = "ok  " if figure.met else "MISS"
@@ -188,11 +190,21 @@ def _meta(
         "published_angles": "Schwartz et al., Journal of Biomechanics 41 (2008) 1639-1650: slow, free and fast",
         "training": json.loads(json.dumps(asdict(training))),
         "seed": training.seed,
-        "command": f"standalone_trainer.py gait --preset {args.preset or 'ours'} --cycles {training.cycles}",
-        "machine": f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}",
+        "command": _command(args.preset or "ours", training),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {args.threads} BLAS threads, Python "
+        f"{platform.python_version()}, NumPy {np.__version__}",
         "samples": digest,
         "figures": {figure.name: round(figure.value, 6) for figure in figures},
     }
+
+
+def _command(preset: str, training: Training) -> str:
+    """The command that trains so, but for its files: every setting that is not the preset's."""
+    out = ["standalone_trainer.py gait --preset", preset]
+    for name, value in asdict(training).items():
+        if value != asdict(PRESETS[preset])[name] and (name, value) != ("epochs", ENDLESS):
+            out += ["--" + name.replace("_", "-"), ",".join(map(str, value)) if name == "hidden" else f"{value:g}"]
+    return " ".join(out)
 
 
 def _line(epoch: Epoch) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -34,8 +34,9 @@ HARMONICS = 13  # of a cycle that are kept of what a source says
 class Source(Protocol):
     """Who knows what poses are like: the network (:class:`.network.Gait`), or the teacher."""
 
-    trembles: ClassVar[bool]
-    """Whether what it says of one phase and of the next differs by chance too, and is smoothed."""
+    @property
+    def trembles(self) -> bool:
+        """Whether what it says of one phase and of the next differs by chance too, and is smoothed."""
 
     def numbers(self, values: np.ndarray, phase: np.ndarray) -> np.ndarray:
         """The 101 numbers (N, 101) at phases (N) [cycles] with parameters (P) or (N, P)."""
@@ -45,8 +46,12 @@ class Source(Protocol):
 class Taught:
     """A teacher as a source; parameters may not change along the way."""
 
-    trembles: ClassVar[bool] = False
     teacher: KinematicTeacher
+
+    @property
+    def trembles(self) -> bool:
+        """See :class:`Source`."""
+        return False
 
     def numbers(self, values: np.ndarray, phase: np.ndarray) -> np.ndarray:
         """See :class:`Source`."""
@@ -122,7 +127,10 @@ def walk(
     root = np.einsum("nab,nb->na", turn, offset)
     root[:, :2] += centre
     root[:, 2] = pose.height * scale + _smooth_floor(ground, centre, rig.leg_length, clock)
-    planted = plant(rig, turns, root, _stances(clock), ground, _clear(clock), _least(clock))
+    change = changes(first, np.zeros((2, 1)), parameters.stance_share(first))
+    tiptoe = get(clock.values, "tiptoe")
+    on_toes = np.stack([tiptoe, tiptoe], axis=1) if tiptoe.any() else None
+    planted = plant(rig, turns, root, _stances(clock), ground, change.clear, change.lowered, on_toes)
     rows = slice(clock.before, clock.before + frames)
     seconds = float(1 / (clock.rate[clock.before] * fps))
     return Walk(planted.turns[rows], planted.root[rows], planted.contact[rows], seconds, planted.missing)
@@ -248,7 +256,9 @@ def _said(source: Source, clock: _Clock) -> tuple[np.ndarray, np.ndarray]:
         each = np.array(found)
         both = [np.einsum("nk,nkc->nc", basis, each[at]) for at in (after - 1, after)]
         out = (1 - share)[:, None] * both[0] + share[:, None] * both[1]
-    numbers = out[:, : representation.SIZE] if source.trembles else source.numbers(clock.values, clock.phase)
+    if source.trembles:
+        return out[:, : representation.SIZE], out[:, representation.SIZE :]
+    numbers = source.numbers(clock.values[0] if same else clock.values, clock.phase)
     return numbers, out[:, representation.SIZE :]
 
 
@@ -273,18 +283,6 @@ def _stances(clock: _Clock) -> list[Stance]:
             if end >= 0:
                 out.append(Stance(k, begin, end))
     return sorted(out, key=lambda s: s.begin)
-
-
-def _clear(clock: _Clock) -> np.ndarray:
-    values = clock.values[clock.before]
-    return changes(values, np.zeros((2, 1)), parameters.stance_share(values)).clear
-
-
-def _least(clock: _Clock) -> np.ndarray | None:
-    tiptoe = get(clock.values, "tiptoe")
-    if not tiptoe.any():
-        return None
-    return np.radians(15.0) * np.stack([tiptoe, tiptoe], axis=1)
 
 
 def _smooth_floor(ground: Ground, centre: np.ndarray, leg: float, clock: _Clock) -> np.ndarray:

@@ -69,6 +69,6 @@ def samples(count: int = 40) -> Samples:
 @functools.cache
 def small() -> Gait:
     """A small network that knows healthy walks only."""
-    training = Training(hidden=(48, 48), epochs=60, batch_size=128, patience=60, cycles=40)
+    training = Training(hidden=(48, 32), lr=0.004, epochs=300, batch_size=8, patience=300, cycles=40)
     task = GaitTask(samples(), training, model())
     return task.network(loop.run(task, loop_settings(training)).state.best)

@@ -18,15 +18,15 @@ from neural_network.gait.teacher import KinematicTeacher
 from neural_network.learning.loop import Position
 
 
+@pytest.mark.parametrize("output", network.OUTPUTS)
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
-def test_the_gradient_is_that_of_the_loss(activation: str) -> None:
-    training = Training(hidden=(7, 5), activation=activation, seed=3)
+def test_the_gradient_is_that_of_the_loss(activation: str, output: str) -> None:
+    training = Training(output=output, hidden=(7, 5), harmonics=4, activation=activation, seed=3)
     task = GaitTask(samples(), training, model())
-    task.wanted, task.shares, task.inputs = (a.astype(np.float64) for a in (task.wanted, task.shares, task.inputs))
-    task.weight = task.weight.astype(np.float64)
+    task.wanted, task.weight = task.wanted.astype(np.float64), task.weight.astype(np.float64)
     rng = np.random.default_rng(0)
     weights = task.initial().astype(np.float64) + rng.normal(0, 0.01, task.initial().shape)
-    rows = np.arange(40, 90)
+    rows = np.arange(40, 90) if output == "pose" else np.arange(3, 12)
     into, spare = np.zeros_like(weights), np.zeros_like(weights)
     task.gradient(weights, rows, rng, Position(0, ()), into)
     for _ in range(4):
@@ -49,6 +49,33 @@ def test_the_source_weighs_the_hips_way_double_and_the_arms_half() -> None:
     clamped = np.zeros_like(task.initial())
     task.gradient(task.initial(), np.arange(30), np.random.default_rng(0), Position(0, ()), clamped)
     assert np.abs(clamped).max() <= np.float32(0.1)
+
+
+def test_feet_strike_and_leave_at_the_same_place_of_their_own_phase() -> None:
+    values = np.stack([
+        parameters.vector({"speed": 1.3}),
+        parameters.vector({"speed": 0.8, "asymmetry": 0.08}, style={"limp_right": 1.0}),
+        parameters.vector({"speed": 3.4}),
+    ])  # fmt: skip
+    share, late = parameters.stance_share(values), parameters.right_strike(values)
+    for k, strike in ((0, np.zeros(3)), (1, late)):
+        at = np.stack([strike, strike + share[:, k], strike + 0.999], axis=1)
+        own = network.foot_phases(values, at)[k]
+        np.testing.assert_allclose(own[:, 0], 0, atol=1e-9)
+        np.testing.assert_allclose(own[:, 1], [0.6, 0.6, 0.3], atol=1e-9)
+        np.testing.assert_allclose(own[:, 2], 0.999, atol=1e-3)
+        assert (np.diff(network.foot_phases(values, strike[:, None] + np.linspace(0, 0.999, 200))[k]) > 0).all()
+
+
+def test_a_network_that_says_cycles_says_the_same_for_one_walk_and_for_many() -> None:
+    gait, phase = small(), np.linspace(0, 1, 7, endpoint=False)
+    values = np.stack([parameters.vector({"speed": s}) for s in (0.9, 1.6)])
+    both = gait.cycles(values, phase)
+    assert both.shape == (2, 7, 101)
+    np.testing.assert_allclose(gait.numbers(values[1], phase), both[1], atol=1e-6)
+    rows = gait.numbers(np.repeat(values, 7, axis=0), np.tile(phase, 2))
+    np.testing.assert_allclose(rows.reshape(both.shape), both, atol=1e-5)
+    np.testing.assert_allclose(gait.numbers(values[0], phase + 3), both[0], atol=1e-5)
 
 
 def test_inputs_are_shares_sines_and_cosines() -> None:
