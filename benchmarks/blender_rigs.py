@@ -104,3 +104,20 @@ def generated_rigify() -> Any | None:
     ob.select_set(True)
     bpy.context.view_layer.update()
     return ob
+
+
+LIMBS = [
+    (side + a, side + b)
+    for side in ("Left", "Right")
+    for a, b in (("Arm", "ForeArm"), ("ForeArm", "Hand"), ("Thigh", "Shin"), ("Shin", "Foot"))
+]
+
+
+def limb_directions(heads: np.ndarray, bones: dict[str, int]) -> np.ndarray:
+    """(F, limbs, 3) unit directions of arms and legs from heads (F, J, 3); NaN where a role is missing."""
+    out = np.full((len(heads), len(LIMBS), 3), np.nan)
+    for k, (a, b) in enumerate(LIMBS):
+        if a in bones and b in bones:
+            way = heads[:, bones[b]] - heads[:, bones[a]]
+            out[:, k] = way / np.linalg.norm(way, axis=1, keepdims=True)
+    return out

@@ -120,23 +120,6 @@ def _posable(ob: Any) -> list[Any]:
     return [ob.pose.bones[j] for j in found.values() if j is not None]
 
 
-LIMBS = [
-    (side + a, side + b)
-    for side in ("Left", "Right")
-    for a, b in (("Arm", "ForeArm"), ("ForeArm", "Hand"), ("Thigh", "Shin"), ("Shin", "Foot"))
-]
-
-
-def limb_directions(heads: np.ndarray, bones: dict[str, int]) -> np.ndarray:
-    """(F, limbs, 3) unit directions of arms and legs from heads (F, J, 3); NaN where a role is missing."""
-    out = np.full((len(heads), len(LIMBS), 3), np.nan)
-    for k, (a, b) in enumerate(LIMBS):
-        if a in bones and b in bones:
-            way = heads[:, bones[b]] - heads[:, bones[a]]
-            out[:, k] = way / np.linalg.norm(way, axis=1, keepdims=True)
-    return out
-
-
 def try_import(ob: Any, folder: Path) -> str:
     """A walk in a BVH file, imported; [degrees] of the limbs to the source, [mm] below the floor."""
     from neural_network.blender.host import actions, control_rigs
@@ -159,7 +142,10 @@ def try_import(ob: Any, folder: Path) -> str:
         at = frame * fps / source.fps
         bpy.context.scene.frame_set(1 + int(at), subframe=at % 1)
         heads.append(_heads(ob, read))
-    shown, wanted = limb_directions(np.array(heads), own), limb_directions(motion.heads, there)
+    shown, wanted = (
+        blender_rigs.limb_directions(np.array(heads), own),
+        blender_rigs.limb_directions(motion.heads, there),
+    )
     angle = np.degrees(np.arccos(np.clip(np.sum(shown * wanted, axis=-1), -1, 1)))
     low = min(float(np.array(heads)[:, own[f], 2].min()) for f in ("LeftFoot", "RightFoot"))
     return f"works {np.nanmax(angle[:, [0, 1, 4, 5]]):.2f}, {np.nanmax(angle):.2f} deg; foot {low * 1000:.0f} mm"

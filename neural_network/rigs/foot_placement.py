@@ -58,8 +58,11 @@ def place(
     turned: np.ndarray,
     since_t: Mapping[str, np.ndarray],
     target_t_pose: Mapping[str, np.ndarray],
+    plant: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The target's rotations with solved legs and arms (F, J, 3, 3), and its heads (F, J, 3) [m].
+
+    Without ``plant`` the rotations stay as they are, and only the whole motion is put onto the floor.
 
     Args:
         source: the skeleton that the motion comes from.
@@ -68,6 +71,7 @@ def place(
         turned: (F, J, 3, 3) the target's rotations since its rest, in world axes.
         since_t: per role, (F, 3, 3) rotations since the T-pose.
         target_t_pose: per role, (3, 3) the target's rotation since rest in its T-pose.
+        plant: solve the legs, so that feet which stand stay in place, and hands that would go through the floor.
     """
     scale = leg_length(target) / leg_length(source)
     turned = turned.copy()
@@ -84,11 +88,13 @@ def place(
         thigh, ankle = source.bones[side + "Thigh"], source.bones[side + "Foot"]
         leg = motion.heads[:, ankle] - motion.heads[:, thigh]
         ankles[side] = heads[:, target.bones[side + "Thigh"]] + scale * leg
+        if not plant:
+            ankles[side] = heads[:, target.bones[side + "Foot"]]
     low = np.minimum(*(_sole_height(target, turned, side, ankles[side], soles) for side in ("Left", "Right")))
     floor = ground_height(averaged(low, motion.fps, motion.tremble) if motion.tremble else low)
     floor -= scale * floor_drop(source, motion)
     heads = heads - floor * UP
-    for side in ("Left", "Right"):
+    for side in ("Left", "Right") if plant else ():
         ankle_target = ankles[side] - floor * UP
         stands = standing_frames(source, motion, side)
         ankle_target = ankle_target + _pin_corrections(target, turned, side, ankle_target, soles, stands, motion)

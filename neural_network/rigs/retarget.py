@@ -71,9 +71,13 @@ def to_proportioned_reference(clip: Clip, roles: Roles | None = None) -> tuple[S
 
 
 def retarget(
-    clip: Clip, target: Skeleton, target_roles: Roles | Mapping[str, int], roles: Roles | None = None
+    clip: Clip,
+    target: Skeleton,
+    target_roles: Roles | Mapping[str, int],
+    roles: Roles | None = None,
+    plant: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Retarget a clip to ``target``, whose bones have ``target_roles`` (role -> bone index).
+    """Retarget a clip to ``target``, whose bones have ``target_roles`` (role -> bone index); ``plant`` as in :func:`.place`.
 
     Returns rot_local (F, J, 3) [rad], relative to the target's own rest, and the root's head (F, 3) [m, armature]. Bones
     without a role keep their rest pose; bones above the Hips turn with the Hips, so that one root moves everything. A role
@@ -85,11 +89,11 @@ def retarget(
     body = skeleton_body(target, target_roles)
     require_legs(source.bones, "clip", roles.notes)
     require_legs(body.bones, "target")
-    turned, root_pos = carry(source, motion, body)
+    turned, root_pos = carry(source, motion, body, plant)
     return local_rotations(target, turned), root_pos
 
 
-def carry(source: RigBody, motion: RigMotion, target: RigBody) -> tuple[np.ndarray, np.ndarray]:
+def carry(source: RigBody, motion: RigMotion, target: RigBody, plant: bool = True) -> tuple[np.ndarray, np.ndarray]:
     """Carry a world motion to ``target``: rotations of its bones since rest (F, J, 3, 3) in world axes, and its root (F, 3) [m].
 
     The floor of the result is at z = 0: the 2nd percentile of the lower foot's height above its own rest.
@@ -103,7 +107,7 @@ def carry(source: RigBody, motion: RigMotion, target: RigBody) -> tuple[np.ndarr
         if {side + "ForeArm", side + "Hand"} <= set(source.bones):
             since_t[side + "ForeArm"] = _pronated(since_t[side + "ForeArm"], since_t[side + "Hand"], side)
     turned = _turned(target, since_t, target_t_pose)
-    turned, heads = place(source, motion, target, turned, since_t, target_t_pose)
+    turned, heads = place(source, motion, target, turned, since_t, target_t_pose, plant)
     roots, hips = np.flatnonzero(target.parents < 0), target.bones["Hips"]
     return turned, heads[:, hips if hips in roots else int(roots[0])]
 

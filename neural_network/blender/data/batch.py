@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,12 +29,12 @@ from ...motion.pose_set import PoseSet
 from ...rigs import retarget, rig_body
 from ..host import actions as blender_actions
 from ..host import control_rigs, dependencies
+from ..host.importers import ADDONS, importers, why_unread
 from ..host.rig import SAME
 from . import extract, mocap
 
 SUFFIXES = (".blend", ".glb", ".gltf", ".fbx", ".bvh", ".amc")
 IMPORT_FPS = 30.0  # of files whose keys are in seconds, unless --fps is given
-ADDONS = {".glb": "io_scene_gltf2", ".gltf": "io_scene_gltf2", ".fbx": "io_scene_fbx"}
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,7 @@ def extract_file(
         _open(path, fps or IMPORT_FPS)
         scenes = _armatures()
     except Exception as error:  # whatever an importer does, it must not cost the other files
-        yield ArmatureReport(str(path), reason=_reason(error)), None
+        yield ArmatureReport(str(path), reason=why_unread(error)), None
         return
     if not scenes:
         yield ArmatureReport(str(path), reason=f"no armature in it{_missing_libraries()}"), None
@@ -366,7 +365,7 @@ def _open(path: Path, fps: float) -> None:
     if suffix not in ADDONS:
         raise ValueError(f"{path.name}: expected one of {', '.join(SUFFIXES)}")
     failed: Exception | None = None
-    for importer in _importers(suffix):
+    for importer in importers(suffix):
         _empty(fps)
         try:
             importer(filepath=str(path))
@@ -375,23 +374,6 @@ def _open(path: Path, fps: float) -> None:
         else:
             return
     raise failed or ValueError(f"this Blender cannot import {suffix} files: its add-on {ADDONS[suffix]} is missing")
-
-
-def _importers(suffix: str) -> list[Callable[..., Any]]:
-    """Blender's importers of a suffix, the best first."""
-    ops: Any = bpy.ops
-    out: list[Callable[..., Any]] = []
-    if suffix == ".fbx" and "fbx_import" in dir(ops.wm):  # since Blender 4.5
-        out.append(ops.wm.fbx_import)
-    with contextlib.suppress(Exception):  # it may be enabled already, or missing: the next lines check
-        import addon_utils
-
-        addon_utils.enable(ADDONS[suffix], default_set=False)
-    addon: Any = ops.import_scene.fbx if suffix == ".fbx" else ops.import_scene.gltf
-    with contextlib.suppress(KeyError):
-        addon.get_rna_type()
-        out.append(addon)
-    return out
 
 
 def _empty(fps: float) -> None:
@@ -463,20 +445,6 @@ def _report_file(path: Path | None, rows: Sequence[ArmatureReport]) -> None:
     if path is not None:
         lines = "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows)
         write_whole(path, lines.encode("utf-8", "backslashreplace"))
-
-
-def _reason(error: Exception) -> str:
-    """The message of a Blender error; for a traceback within it what to do, and the last line, which names the error."""
-    lines = [
-        line.strip() for line in str(error).splitlines() if line.strip() and not line.strip().startswith("Location:")
-    ]
-    if any("Traceback" in line for line in lines):
-        return (
-            f"Blender's own importer fails on it ({lines[-1]}): import it in another version of Blender and save it as "
-            ".blend, or export it as .glb"
-        )
-    words = " ".join(lines)
-    return f"Blender cannot read it: {words.removeprefix('Error:').strip() or type(error).__name__}"
 
 
 def _one_line(error: Exception) -> str:

@@ -16,15 +16,19 @@ from ...core.reference_rig import reference
 from ...core.skeleton import Skeleton
 from ...formats import importing
 from ...formats.importing import FileReport, ImportOptions, floors
-from ...motion import pose_set
+from ...motion import cleaning, pose_set
+from ...motion.clip import Clip
 from ...motion.pose_set import PoseSet
-from ...rigs import retarget
+from ...rigs import retarget, sanity
+from ...rigs.roles import Roles
 from ..host import actions as blender_actions
 from ..host import armature, control_rigs, keyframes, rig_checks, runtime
 from ..host.control_rigs import ControlRig
 from ..host.jobs import Progress
 from ..host.rig import SAME, Rig, read
+from . import foreign
 from .extract import FPS_KEY
+from .foreign import Found
 
 SAID_EVERY = 64  # frames of a control rig that are computed from one sign of progress to the next
 
@@ -76,6 +80,18 @@ def import_files(
     read, and everything made is removed again if the generator is closed or fails. Raises ValueError, in words, if ``ob`` is
     not a human or no file gave a clip; a file that cannot be read is only reported with the reason.
     """
+    readers = [(path, _reader(context, path, options)) for path in files]
+    return (yield from import_clips(context, ob, readers, options, as_actions))
+
+
+def import_clips(
+    context: bpy.types.Context,
+    ob: bpy.types.Object | None,
+    readers: Sequence[tuple[Path, Reader]],
+    options: ImportOptions,
+    as_actions: bool,
+) -> Generator[Progress, None, Imported]:
+    """The same for whatever gives clips, under the name that the report calls it by."""
     own = control_rigs.read_any(ob) if ob is not None else None
     if own is not None and not set(own.roles) <= set(reference().names):
         raise ValueError(
@@ -90,15 +106,16 @@ def import_files(
     rows: list[FileReport] = []
     poses: list[PoseSet] = []
     taken: list[floors.TakeFloor] = []
-    total = len(files) + 1
-    for n, path in enumerate(files):
+    total = len(readers) + 1
+    for n, (path, reader) in enumerate(readers):
         yield Progress(n, total, path.name)
-        row, found, below = _read_file(path, options, own)
+        steps = _convert(path, reader, options, own)
+        row, found, below = yield from _within(steps, n, total)
         rows.append(row)
         poses += found
         taken += below
     if not poses:
-        raise ValueError(f"no clip in {counted(len(files), 'file')}; the first reason: {rows[0].reason}")
+        raise ValueError(f"no clip in {counted(len(readers), 'file')}; the first reason: {rows[0].reason}")
     poses = [replace(p, clip_names=(name,)) for p, name in zip(poses, _unique_names(poses), strict=True)]
     lifts = floors.lifts(taken)
     lifted = tuple(p.clip_names[0] for p, lift in zip(poses, lifts, strict=True) if lift)
@@ -108,8 +125,44 @@ def import_files(
         start = (ob, own) if ob is not None and own is not None else None
         if ob is not None:
             _require_unchanged(ob, name, key)
-        names = yield from _key_all(context, start, poses, Progress(len(files), total, ""))
+        names = yield from _key_all(context, start, poses, Progress(len(readers), total, ""))
     return Imported(tuple(rows), tuple(poses), tuple(names), lifted)
+
+
+def import_armature(
+    context: bpy.types.Context,
+    ob: bpy.types.Object,
+    source: bpy.types.Object,
+    frames: tuple[int, int],
+    options: ImportOptions,
+    as_actions: bool = True,
+) -> Generator[Progress, None, Imported]:
+    """As :func:`import_files`, from what another armature of the scene shows in ``frames``, first and last."""
+    if source == ob:
+        raise ValueError(
+            f"{ob.name} cannot be carried onto itself: select another armature too, and make the character active"
+        )
+    reader = foreign.clip_of_armature(context, source, *frames)
+    return (yield from import_clips(context, ob, [(Path(source.name), reader)], options, as_actions))
+
+
+def _within(steps: Generator[Progress, None, Read], done: int, total: int) -> Generator[Progress, None, Read]:
+    """The progress of one file as that of all."""
+    while True:
+        try:
+            part = next(steps)
+        except StopIteration as end:
+            found: Read = end.value
+            return found
+        yield Progress(done * part.total + part.done, total * part.total, part.text)
+
+
+def _reader(context: bpy.types.Context, path: Path, options: ImportOptions) -> Reader:
+    """What reads a file."""
+    if path.suffix.lower() not in foreign.SUFFIXES:
+        return _own_reader(path, options)
+    fps = options.source_fps or options.fps or 30.0
+    return _blender_reader(foreign.clips_of_file(context, path, fps), options, path.name)
 
 
 def _key_all(
@@ -232,50 +285,100 @@ def _lifted(poses: PoseSet, lift: float) -> PoseSet:
 
 
 def poses_of(path: Path, options: ImportOptions, rig: Rig | None) -> tuple[FileReport, list[PoseSet]]:
-    """The clips of a file, on the skeleton of ``rig`` or as ``options`` say, with a report of what was found."""
-    return _read_file(path, options, rig)[:2]
+    """The clips of a file that is read without Blender, on the skeleton of ``rig`` or as ``options`` say, with a report."""
+    work = _convert(path, _own_reader(path, options), options, rig)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            report, poses, _ = end.value
+            return report, poses
 
 
-def _read_file(
-    path: Path, options: ImportOptions, rig: Rig | None
-) -> tuple[FileReport, list[PoseSet], list[floors.TakeFloor]]:
-    """The same, and the clips' floors; clips on their own skeleton keep their heights, so they have none here."""
+Reader = Generator[Progress, None, list[Found]]
+Read = tuple[FileReport, list[PoseSet], list[floors.TakeFloor]]
+
+
+def _own_reader(path: Path, options: ImportOptions) -> Reader:
+    """The clip of a BVH or AMC file."""
+    yield from ()
+    return [Found(importing.read_clip(path, up_axis=options.up_axis, unit=options.unit, fps=options.source_fps))]
+
+
+def _blender_reader(reader: Reader, options: ImportOptions, name: str) -> Reader:
+    """The clips that Blender shows, upright."""
+    out = []
+    for one in (yield from reader):
+        clip = one.clip if options.up_axis is None else replace(one.clip, up_axis=options.up_axis)
+        clip, doubt = sanity.upright(clip, given=options.up_axis is not None)
+        out.append(replace(one, clip=replace(clip, warnings=(f"{name}: {doubt}",) if doubt else ())))
+    return out
+
+
+def _convert(path: Path, reader: Reader, options: ImportOptions, rig: Rig | None) -> Generator[Progress, None, Read]:
+    """What ``reader`` gives as a report, clips and their floors; clips on their own skeleton keep their heights: they have none."""
+    out: list[PoseSet] = []
+    taken: list[floors.TakeFloor] = []
+    warnings: list[str] = []
+    findings: list[cleaning.Findings] = []
+    refused: list[str] = []
     try:
-        clip = importing.read_clip(path, up_axis=options.up_axis, unit=options.unit, fps=options.source_fps)
-        pieces, found, warnings = importing.pieces_with_roles(path, clip, options)
-        out = []
-        taken = []
-        for piece, roles in pieces:
-            piece, doubts = importing.smoothed(path, piece, options)
-            warnings += doubts
-            if rig is None and options.rig == "own":
-                out.append(importing.clip_to_poses(piece, roles=roles))
-                taken.append(floors.NO_FLOOR)
-                continue
-            taken.append(floors.floor_of(piece, roles))
-            target = reference() if rig is None else rig.skeleton
-            played = {role: j for j, role in enumerate(target.names if rig is None else rig.roles)}
-            rot, root = retarget.retarget(piece, target, played, roles)
-            out.append(pose_set.make(target, rot, root, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps))
+        everyone = yield from reader
     except (ValueError, OSError, MemoryError) as error:
-        words = " ".join(str(error).split()) or type(error).__name__
-        return FileReport(str(path), False, reason=words), [], []
+        return FileReport(str(path), False, reason=_one_line(error)), [], []
+    for one in everyone:
+        asked = options
+        if one.roles is not None:
+            named = tuple((role, one.clip.names[j]) for role, j in one.roles.bones.items() if j is not None)
+            asked = replace(options, roles=named)
+        try:
+            pieces, found, doubts = importing.pieces_with_roles(path, one.clip, asked)
+            findings += found
+            warnings += doubts
+            for piece, roles in pieces:
+                piece, doubts = importing.smoothed(path, piece, options)
+                warnings += doubts
+                if rig is None and options.rig == "own":
+                    out.append(importing.clip_to_poses(piece, roles=roles))
+                    taken.append(floors.NO_FLOOR)
+                    continue
+                taken.append(floors.floor_of(piece, roles))
+                out.append(_carried(piece, roles, rig, options.plant_feet))
+        except (ValueError, MemoryError) as error:  # other takes of the file may be sound
+            refused.append(_one_line(error))
+            warnings += [f"{one.clip.name}: not taken. {refused[-1]}"] if len(everyone) > 1 else []
+        yield Progress(1, 1, path.name)
+    if refused and not out:
+        return FileReport(str(path), False, reason=refused[0]), [], []
+    clip, frames = everyone[-1].clip, sum(one.clip.frames for one in everyone)
     kept = sum(p.frames for p in out)
     report = FileReport(
         path=str(path),
         read=True,
-        reason="" if kept else importing.why_nothing(clip.frames),
+        reason="" if kept else importing.why_nothing(frames),
         clips=tuple(name for p in out for name in p.clip_names),
         joints=len(clip.names),
-        frames=clip.frames,
+        frames=frames,
         fps=float(clip.fps),
         kept=kept,
-        seconds=float(sum(f.seconds for f in found)),
-        height=float(found[0].height) if found else 0.0,
+        seconds=float(sum(f.seconds for f in findings)),
+        height=float(findings[0].height) if findings else 0.0,
         up_axis=clip.up_axis,
         warnings=tuple(dict.fromkeys(warnings)),
     )
     return report, out, taken
+
+
+def _carried(piece: Clip, roles: Roles, rig: Rig | None, plant: bool) -> PoseSet:
+    """A piece on the skeleton of ``rig``, or on the reference rig."""
+    target = reference() if rig is None else rig.skeleton
+    played = {role: j for j, role in enumerate(target.names if rig is None else rig.roles)}
+    rot, root = retarget.retarget(piece, target, played, roles, plant)
+    return pose_set.make(target, rot, root, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def write(ob: bpy.types.Object, rig: Rig, poses: PoseSet) -> Generator[int, None, tuple[bpy.types.Action, object]]:

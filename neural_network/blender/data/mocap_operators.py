@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import bpy
-from bpy.props import BoolProperty, CollectionProperty, EnumProperty, FloatProperty, StringProperty
+from bpy.props import BoolProperty, CollectionProperty, EnumProperty, FloatProperty, IntProperty, StringProperty
 
 from ...core.messages import counted
 from ...formats import importing
@@ -18,14 +18,21 @@ from ...motion.clip import UP_AXES
 from ..host import jobs, memory, rig
 from ..host.buttons import Button, write_text
 from ..host.jobs import Progress
-from . import mocap
+from . import foreign, mocap
 
+SUFFIXES = (*importing.SUFFIXES, *foreign.SUFFIXES)
 REPORT = "Neural IK Import"  # the text block
-_CLEANING = ("clean", "leave_out_faults")
+INTO = (
+    ("ACTIONS", "Actions", "Make an action for every clip; without a character, also make armatures"),
+    ("MEMORY", "Memory", "Add the poses to those of this character in memory, to train on"),
+)
+LOW_PASS = "Cutoff in Hz of a filter against jitter (6 to 10 is usual; it softens foot strikes); 0 turns it off"
+PLANT = "Feet that stand stay in place, whatever the length of the legs; off: legs point exactly as in the source, and feet slide"
+_CLEANING = ("clean", "leave_out_faults", "plant_feet")
 
 
 class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
-    """Carry motion capture (.bvh, .amc) onto the character: the chosen files, or all in the folder if none is chosen"""
+    """Carry motion (.bvh, .amc, .fbx, .glb, .vrma) onto the character: the chosen files, or all in the folder if none is chosen"""
 
     bl_idname = "neural_ik.import_mocap"
     bl_label = "Import Mocap"
@@ -34,13 +41,10 @@ class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
     files: CollectionProperty(type=bpy.types.OperatorFileListElement, options={"HIDDEN", "SKIP_SAVE"})
     directory: StringProperty(subtype="DIR_PATH", options={"HIDDEN", "SKIP_SAVE"})
     filepath: StringProperty(subtype="FILE_PATH", options={"HIDDEN", "SKIP_SAVE"})
-    filter_glob: StringProperty(default="*.bvh;*.amc", options={"HIDDEN"})
+    filter_glob: StringProperty(default=";".join(f"*{suffix}" for suffix in SUFFIXES), options={"HIDDEN"})
     into: EnumProperty(
         name="Into",
-        items=(
-            ("ACTIONS", "Actions", "Make an action for every clip; without a character, also make armatures"),
-            ("MEMORY", "Memory", "Add the poses to those of this character in memory, to train on"),
-        ),
+        items=INTO,
         default="ACTIONS",
     )
     fps: FloatProperty(
@@ -48,7 +52,7 @@ class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
     )
     low_pass: FloatProperty(
         name="Low-Pass",
-        description="Cutoff in Hz of a filter against jitter (6 to 10 is usual; it softens foot strikes); 0 turns it off",
+        description=LOW_PASS,
         default=0,
         min=0,
         max=100,
@@ -64,6 +68,7 @@ class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
     clean: BoolProperty(
         name="Clean", description="Remove inserted T-poses, frozen starts and jumps of the capture", default=True
     )
+    plant_feet: BoolProperty(name="Plant Feet", description=PLANT, default=True)
     leave_out_faults: BoolProperty(
         name="Leave Out Faults",
         description="Leave out frames with faults of the capture: feet turned around, bones that turn over between frames",
@@ -89,6 +94,63 @@ class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
             return {"CANCELLED"}
 
 
+class NEURAL_IK_OT_carry_armature(jobs.Pumped, Button, bpy.types.Operator):
+    """Carry what the other selected armature shows onto the active one, as Import Mocap does with files"""
+
+    bl_idname = "neural_ik.carry_armature"
+    bl_label = "Copy Motion from Selected"
+    bl_options = {"REGISTER", "UNDO"}
+
+    source: StringProperty(
+        name="From", description="Armature to carry from; empty: the other selected one", options={"SKIP_SAVE"}
+    )
+    first: IntProperty(name="Start", description="First frame; if both are 0, the scene's range", options={"SKIP_SAVE"})
+    last: IntProperty(name="End", description="Last frame; if both are 0, the scene's range", options={"SKIP_SAVE"})
+    into: EnumProperty(name="Into", items=INTO, default="ACTIONS")
+    low_pass: FloatProperty(name="Low-Pass", description=LOW_PASS, default=0, min=0, max=100)
+    plant_feet: BoolProperty(name="Plant Feet", description=PLANT, default=True)
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """Two armatures are needed."""
+        there = [ob for ob in context.view_layer.objects if ob.type == "ARMATURE"]
+        return "" if len(there) > 1 else "there is no other armature in the scene to copy motion from"
+
+    def work(self, context: bpy.types.Context) -> Generator[Progress, None, mocap.Imported]:
+        """Sample the other armature, carry the motion and key it."""
+        ob = rig.find(context)
+        scene = context.scene
+        source = bpy.data.objects.get(self.source) if self.source else _other_selected(context, ob)
+        if source is None or source.type != "ARMATURE":
+            raise ValueError(f"there is no armature called {self.source}: choose one of the scene's")
+        frames = (self.first, self.last) if self.first or self.last else (scene.frame_start, scene.frame_end)
+        options = importing.ImportOptions(
+            fps=scene.render.fps / scene.render.fps_base,
+            low_pass=self.low_pass or None,
+            clean=False,
+            plant_feet=self.plant_feet,
+        )
+        importing.check(options)
+        self.character = ob.name
+        return mocap.import_armature(context, ob, source, frames, options, self.into == "ACTIONS")
+
+    def finish(self, context: bpy.types.Context, result: mocap.Imported) -> str:
+        """As Import Mocap does."""
+        return _keep(result, self.character, self.into == "MEMORY", "armature")
+
+
+def _other_selected(context: bpy.types.Context, ob: bpy.types.Object) -> bpy.types.Object:
+    """The armature to carry from: the other selected one, or else the only other one."""
+    others = [o for o in context.view_layer.objects if o.type == "ARMATURE" and o != ob]
+    chosen = [o for o in others if o.select_get()] or others
+    if len(chosen) != 1:
+        names = ", ".join(o.name for o in chosen[:5])
+        raise ValueError(
+            f"several armatures to copy from ({names}): select one of them, then click the character with Shift held"
+        )
+    return chosen[0]
+
+
 class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
     """The work of Import Mocap"""
 
@@ -103,10 +165,11 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
     up_axis: StringProperty(default="AUTO", options={"SKIP_SAVE"})
     clean: BoolProperty(default=True, options={"SKIP_SAVE"})
     leave_out_faults: BoolProperty(default=False, options={"SKIP_SAVE"})
+    plant_feet: BoolProperty(default=True, options={"SKIP_SAVE"})
 
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, mocap.Imported]:
         """Read the files, carry the motion and key it."""
-        files = importing.find_files([bpy.path.abspath(path) for path in json.loads(self.paths)])
+        files = importing.find_files([bpy.path.abspath(path) for path in json.loads(self.paths)], SUFFIXES)
         render = context.scene.render
         options = importing.ImportOptions(
             fps=self.fps or render.fps / render.fps_base,
@@ -114,6 +177,7 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
             up_axis=None if self.up_axis == "AUTO" else self.up_axis,
             clean=self.clean,
             leave_out_faults=self.leave_out_faults,
+            plant_feet=self.plant_feet,
         )
         importing.check(options)
         there = any(ob.type == "ARMATURE" for ob in context.view_layer.objects)
@@ -125,28 +189,33 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
 
     def finish(self, context: bpy.types.Context, result: mocap.Imported) -> str:
         """Report, and keep the poses if they are meant for memory."""
-        words = f"{counted(len(result.poses), 'clip')} from {result.read} of {counted(len(result.rows), 'file')}"
-        write_text(REPORT, [words, *result.lines()])
-        keep = memory.memory
-        if self.into == "MEMORY":
-            found = list(result.poses)
-            if keep.poses is not None and keep.poses.skeleton.fingerprint == found[0].skeleton.fingerprint:
-                found.insert(0, keep.poses)
-            elif keep.unsaved:
-                raise ValueError(
-                    "the poses in memory belong to another character and are not on disk: Save to Disk first, then import"
-                )
-            source = f"imported from {counted(result.read, 'file')}" + (
-                ", added to what was in memory" if len(found) > 1 else ""
+        return _keep(result, self.character, self.into == "MEMORY", "file")
+
+
+def _keep(result: mocap.Imported, character: str, into_memory: bool, what: str) -> str:
+    """Report what was imported from files or an armature, and keep the poses if they are meant for memory; returns a sentence."""
+    words = f"{counted(len(result.poses), 'clip')} from {result.read} of {counted(len(result.rows), what)}"
+    write_text(REPORT, [words, *result.lines()])
+    keep = memory.memory
+    if into_memory:
+        found = list(result.poses)
+        if keep.poses is not None and keep.poses.skeleton.fingerprint == found[0].skeleton.fingerprint:
+            found.insert(0, keep.poses)
+        elif keep.unsaved:
+            raise ValueError(
+                "the poses in memory belong to another character and are not on disk: Save to Disk first, then import"
             )
-            keep.take_poses(pose_set.join(found), self.character, source, unsaved=True)
-        jobs.redraw()
-        refused = [row for row in result.rows if not row.kept]
-        more = f"; {len(refused)} not taken, the first: {refused[0].reason}" if refused else ""
-        return f"{words}{more}. Details in the text block {REPORT}"
+        source = f"imported from {counted(result.read, what)}" + (
+            ", added to what was in memory" if len(found) > 1 else ""
+        )
+        keep.take_poses(pose_set.join(found), character, source, unsaved=True)
+    jobs.redraw()
+    refused = [row for row in result.rows if not row.kept]
+    more = f"; {len(refused)} not taken, the first: {refused[0].reason}" if refused else ""
+    return f"{words}{more}. Details in the text block {REPORT}"
 
 
-_classes = (NEURAL_IK_OT_import_mocap, NEURAL_IK_OT_carry_mocap)
+_classes = (NEURAL_IK_OT_import_mocap, NEURAL_IK_OT_carry_mocap, NEURAL_IK_OT_carry_armature)
 
 
 def register() -> None:

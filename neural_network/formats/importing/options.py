@@ -39,6 +39,8 @@ class ImportOptions:
     clean: bool = True
     leave_out_faults: bool = False
     """Leave out frames with faults of the capture: feet that are turned around, bones that turn over between frames."""
+    plant_feet: bool = True
+    """Where motion is carried onto another body: feet that stand stay in place. Else legs point exactly as in the file."""
     roles: tuple[tuple[str, str], ...] = ()
     """(role, bone name) pairs to use instead of detecting roles."""
 

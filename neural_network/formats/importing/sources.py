@@ -17,10 +17,10 @@ SUFFIXES = (".bvh", ".amc")
 BLENDER_SUFFIXES = (".fbx", ".glb", ".gltf", ".blend", ".dae", ".usd", ".usda", ".usdc", ".abc")
 
 
-def find_files(paths: Sequence[str | Path]) -> list[Path]:
+def find_files(paths: Sequence[str | Path], suffixes: Sequence[str] = SUFFIXES) -> list[Path]:
     """The motion files among ``paths`` and in the folders among them, sorted, without duplicates.
 
-    Folders are searched recursively for .bvh and .amc files that are not hidden; files given by name are always included.
+    Folders are searched recursively for files of these ``suffixes`` that are not hidden; files given by name are always included.
     Raises ValueError for a path that does not exist and if there is no file.
     """
     found: dict[Path, Path] = {}
@@ -30,7 +30,7 @@ def find_files(paths: Sequence[str | Path]) -> list[Path]:
                 Path(folder) / name
                 for folder, _, names in os.walk(given)
                 for name in names
-                if name.lower().endswith(SUFFIXES) and not name.startswith(".")
+                if name.lower().endswith(tuple(suffixes)) and not name.startswith(".")
             )
             for path in filter(Path.is_file, inside):
                 found.setdefault(path.resolve(), path)
@@ -40,7 +40,8 @@ def find_files(paths: Sequence[str | Path]) -> list[Path]:
             raise ValueError(f"{given}: no such file or folder")
     if not found:
         others = f"; for {files_for_blender(paths)[0].name}: {THROUGH_BLENDER}" if files_for_blender(paths) else ""
-        raise ValueError(f"no .bvh or .amc file in {', '.join(map(str, paths)) or 'nothing'}{others}")
+        kinds = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}"
+        raise ValueError(f"no {kinds} file in {', '.join(map(str, paths)) or 'nothing'}{others}")
     return sorted(found.values())
 
 
