@@ -347,7 +347,8 @@ def _convert(path: Path, reader: Reader, options: ImportOptions, rig: Rig | None
         except (ValueError, MemoryError) as error:  # other takes of the file may be sound
             refused.append(_one_line(error))
             warnings += [f"{one.clip.name}: not taken. {refused[-1]}"] if len(everyone) > 1 else []
-        yield Progress(1, 1, path.name)
+        if len(everyone) > 1:
+            yield Progress(1, 1, f"{path.name}: {one.clip.name}")
     if refused and not out:
         return FileReport(str(path), False, reason=refused[0]), [], []
     clip, frames = everyone[-1].clip, sum(one.clip.frames for one in everyone)
