@@ -136,7 +136,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         known = people(args.poses, tuple(s for s in args.leave_out.split(",") if s), args.seed)
         config = Training(
-            layout="bodies",
+            layout="people",
             hidden=args.hidden,
             proportions=args.proportions,
             lr=args.lr,

@@ -15,11 +15,16 @@ from ..core import rotations
 from ..core.skeleton import Skeleton, mirrored_bones
 from ..core.tree import chain
 from .batches import components, with_hint
-from .context import Layout, Samples, Targets, guess_root, limb_lengths, targets_of
+from .context import Layout, Samples, Targets, body_inputs, guess_root, t_pose_heads, targets_of
 from .losses import Truth
 from .settings import Training
 
 HINT_SHIFT = 0.25  # [leg lengths] spread of the Hips' hint in each axis
+LOOSE_JOINTS, FIRM_JOINTS = (
+    0.06,
+    0.03,
+)  # [leg lengths] spread of where joints of the trunk, and of the limbs, are in each axis
+MEETING = 0.25  # share of bodies in which a joint of the trunk is where its parent is
 HINT_TURN = 0.3  # [rad] spread of its heading and of its tilt
 
 
@@ -86,15 +91,19 @@ def draw(
     if config.joint_noise and config.mix:
         strength = rng.random(count, dtype=np.float32) * np.float32(config.joint_noise / np.sqrt(3))
         posed[:, 1:] += rng.standard_normal((3, skeleton.count - 1, count), dtype=np.float32) * strength
-    offsets = random_proportions(skeleton, config.proportions, count, rng) if config.proportions else None
+    offsets = None
+    if config.proportions:
+        offsets = random_proportions(skeleton, config.proportions, count, rng)
+        if layout.places:
+            offsets = moved_joints(skeleton, offsets, groups, rng)
     turns = rotations.matrix_components(posed)
     own = skeleton.offsets / skeleton.leg_length if offsets is None else offsets
     turned, heads = fk.forward_matrices(skeleton, turns, own)
     targets = targets_of(skeleton, turned, heads, low, grounded, desired, phase, task)
     if layout.mask:
         targets = replace(targets, given=random_mask(len(skeleton.effectors), count, config.drop_effectors, rng))
-    if layout.lengths and offsets is not None:
-        targets = replace(targets, lengths=limb_lengths(skeleton, offsets))
+    if offsets is not None:
+        targets = replace(targets, body=body_inputs(layout, skeleton, offsets))
     truth = Truth(turns, heads, None, offsets)
     if layout.free_root:
         return with_hint(targets, truth, *random_hint(skeleton, targets, rng))
@@ -151,7 +160,43 @@ def random_proportions(skeleton: Skeleton, spread: float, count: int, rng: np.ra
         scale[group] *= arms[0 if skeleton.feet and skeleton.feet[0] in group else 1]
     bone = 1 + spread / 4 * rng.uniform(-1, 1, (skeleton.count, count)).astype(np.float32)
     scale *= bone[np.minimum(partner, np.arange(skeleton.count))]
-    offsets = base * scale
+    return _by_leg_length(skeleton, base * scale)
+
+
+def _by_leg_length(skeleton: Skeleton, offsets: np.ndarray) -> np.ndarray:
+    """``offsets`` (3, J, N) of bodies, in any unit, divided by each body's own leg length."""
     lengths = np.sqrt(np.sum(offsets * offsets, axis=0))
     legs = [lengths[b] + lengths[c] for _, b, c in skeleton.legs]
     return offsets / (np.mean(legs, axis=0) if legs else 1)
+
+
+def moved_joints(
+    skeleton: Skeleton, offsets: np.ndarray, groups: list[np.ndarray], rng: np.random.Generator
+) -> np.ndarray:
+    """(3, J, N) the ``offsets`` (3, J, N) of bodies with joints moved, alike on both sides [leg lengths of the body at hand].
+
+    Rigs of one person differ most in where the joints of the trunk, the neck and the collar bones are, and some have two of
+    them in one place: each of these meets its parent's head in a quarter of the bodies.
+    """
+    heads, every = t_pose_heads(skeleton, offsets), np.arange(skeleton.count)
+    limbs = np.concatenate(groups)
+    first = [
+        int(bone) for bone in limbs if skeleton.parents[bone] not in limbs
+    ]  # collar bones, lowest of the neck, thighs
+    loose = ~np.isin(every, limbs) | np.isin(every, first)
+    mirrored = mirrored_bones(skeleton)
+    left = np.minimum(mirrored, every)  # or the bone of the two that stands for both
+    spread = np.where(loose, LOOSE_JOINTS, FIRM_JOINTS)[:, None].astype(np.float32)
+    shift = rng.standard_normal(offsets.shape, dtype=np.float32) * spread
+    shift[0, mirrored == every] = 0
+    shift = shift[:, left]
+    shift[0, left != every] *= -1
+    heads[:, 1:] += shift[:, 1:]
+    legs = [bone for group in groups if set(skeleton.feet) & set(group.tolist()) for bone in group.tolist()]
+    meets = rng.random(offsets.shape[1:], dtype=np.float32)[left] < MEETING
+    meets &= (loose & ~np.isin(every, legs))[:, None]
+    for bone in range(1, skeleton.count):
+        heads[:, bone] = np.where(meets[bone], heads[:, skeleton.parents[bone]], heads[:, bone])
+    moved = heads.copy()
+    moved[:, 1:] -= heads[:, np.array(skeleton.parents[1:])]
+    return _by_leg_length(skeleton, moved)

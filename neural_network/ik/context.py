@@ -39,6 +39,8 @@ class Layout:
     """Targets are in the Hips' own axes instead of the upright root frame, so that a body upside down is not a new situation."""
     lengths: bool = False
     """The limbs' lengths are inputs, two for each effector, so that one network serves many proportions."""
+    places: bool = False
+    """Where limbs begin and end in the T-pose are inputs too, six for each effector, for rigs whose joints are elsewhere."""
 
     def input_count(self, skeleton: Skeleton) -> int:
         """Number of inputs for a rig."""
@@ -54,7 +56,7 @@ class Layout:
             "phase": 1,
             "task": 1,
             "mask": 2 * effectors if self.mask else 0,
-            "lengths": 2 * effectors if self.lengths else 0,
+            "body": (2 * self.lengths + 6 * self.places) * effectors,
         }
 
     def output_count(self, skeleton: Skeleton) -> int:
@@ -62,7 +64,7 @@ class Layout:
         return 3 * skeleton.count + (3 if self.free_root else 0)
 
     def columns(self, skeleton: Skeleton) -> dict[str, np.ndarray]:
-        """Input columns by what they hold: targets, root, ground, phase, task, mask, lengths; ``flags`` are the 0/1 ones."""
+        """Input columns by what they hold: targets, root, ground, phase, task, mask, body; ``flags`` are the 0/1 ones."""
         feet = len(skeleton.feet)
         sizes = self._sizes(len(skeleton.effectors), feet)
         ends = np.cumsum(list(sizes.values()))
@@ -85,6 +87,7 @@ LAYOUTS = {
         Layout("masked", mask=True),
         Layout("free", mask=True, free_root=True),
         Layout("bodies", lengths=True),
+        Layout("people", lengths=True, places=True),
     )
 }
 
@@ -137,8 +140,8 @@ class Targets:
     """(3, feet, N) ground normal under each foot; straight up where absent."""
     given: np.ndarray | None = None
     """(2, E, N) 0/1: position given, orientation given; all where absent."""
-    lengths: np.ndarray | None = None
-    """(2 E, N) upper and lower bone of each effector's limb [leg lengths]; the skeleton's own where absent."""
+    body: np.ndarray | None = None
+    """(B, N) what the layout is told of the body, see :func:`body_inputs`; the skeleton's own where absent."""
 
 
 def headings(root: np.ndarray, starts: np.ndarray | None = None) -> np.ndarray:
@@ -274,7 +277,7 @@ def guess_root(skeleton: Skeleton, positions: np.ndarray, turned: np.ndarray | N
 
 
 def features(layout: Layout, skeleton: Skeleton, targets: Targets) -> np.ndarray:
-    """The inputs (N, layout.input_count) for ``targets``, in the order targets, root, ground, phase, task, mask, lengths."""
+    """The inputs (N, layout.input_count) for ``targets``, in the order targets, root, ground, phase, task, mask, body."""
     positions, turned = targets.positions, targets.turned
     if layout.hips_frame:
         back = targets.root.swapaxes(0, 1)[:, :, None]
@@ -303,11 +306,9 @@ def features(layout: Layout, skeleton: Skeleton, targets: Targets) -> np.ndarray
     at += 6 + 6 * feet
     out[at], out[at + 1] = targets.phase, targets.task
     at += 2
-    if layout.lengths:
-        own = targets.lengths
-        if own is None:
-            own = limb_lengths(skeleton, skeleton.offsets.T[:, :, None] / skeleton.leg_length)
-        out[-2 * effectors :] = own
+    out[at + (2 * effectors if layout.mask else 0) :] = (
+        own_body(layout, skeleton) if targets.body is None else targets.body
+    )
     if layout.mask:
         given = targets.given if targets.given is not None else np.ones((2, effectors, count), positions.dtype)
         out[at : at + 2 * effectors] = given.swapaxes(0, 1).reshape(2 * effectors, count)
@@ -320,11 +321,34 @@ def features(layout: Layout, skeleton: Skeleton, targets: Targets) -> np.ndarray
     return out.T
 
 
-def limb_lengths(skeleton: Skeleton, offsets: np.ndarray) -> np.ndarray:
-    """(2 E, N) lengths of the upper and the lower bone of each effector's limb, from offsets (3, J, N) [leg lengths]."""
-    limbs = [limb(skeleton.parents, skeleton.rest_arm[:, :3, 3], e) for e in skeleton.effectors]
-    ends = np.array([bone for _, lower, end in limbs for bone in (lower, end)])
-    return np.sqrt(np.sum(offsets[:, ends] ** 2, axis=0))
+def own_body(layout: Layout, skeleton: Skeleton) -> np.ndarray:
+    """(B, 1) :func:`body_inputs` of the skeleton itself."""
+    return body_inputs(layout, skeleton, skeleton.offsets.T[:, :, None] / skeleton.leg_length)
+
+
+def body_inputs(layout: Layout, skeleton: Skeleton, offsets: np.ndarray) -> np.ndarray:
+    """(B, N) what ``layout`` is told of bodies with the offsets (3, J, N) [leg lengths].
+
+    Lengths of the upper and the lower bone of each effector's limb; then, in the T-pose and seen from the Hips, the place where
+    each limb begins and that of its effector. B is 0 for layouts that know one body.
+    """
+    limbs = np.array([limb(skeleton.parents, skeleton.rest_arm[:, :3, 3], e) for e in skeleton.effectors])
+    found = [np.zeros((0, offsets.shape[-1]), offsets.dtype)]
+    if layout.lengths:
+        found.append(np.sqrt(np.sum(offsets[:, limbs[:, 1:].ravel()] ** 2, axis=0)))
+    if layout.places:
+        heads = t_pose_heads(skeleton, offsets)[:, limbs[:, ::2].ravel()]
+        found.append(heads.transpose(1, 0, 2).reshape(-1, heads.shape[-1]))
+    return np.concatenate(found)
+
+
+def t_pose_heads(skeleton: Skeleton, offsets: np.ndarray) -> np.ndarray:
+    """(3, J, N) heads in the T-pose, seen from the Hips' head, of bodies with the offsets (3, J, N)."""
+    heads = offsets.copy()
+    heads[:, 0] = 0
+    for j in range(1, skeleton.count):
+        heads[:, j] += heads[:, skeleton.parents[j]]
+    return heads
 
 
 def decode(

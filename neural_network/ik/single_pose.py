@@ -26,7 +26,7 @@ from ..core import rotations
 from ..core.contacts import GROUND
 from . import likely_steps
 from .batches import toe_arms
-from .context import SHORTEST_HEADING, limb_lengths
+from .context import SHORTEST_HEADING, own_body
 from .goals import Goals
 from .network import Network, stack
 from .pose_prior import key_of_one, known_keys
@@ -100,9 +100,7 @@ class SinglePoseSolver:
         self.toe_arms, self.foot_rest = arms.tolist(), heights.tolist()
         self.contact_height = GROUND.near / GROUND.reference_leg
         self.width = 6 if net.layout.orientations else 3  # inputs of an effector
-        self.limb_lengths: list[float] = []
-        if net.layout.lengths:
-            self.limb_lengths = limb_lengths(rig, rig.offsets.T[:, :, None] / rig.leg_length)[:, 0].tolist()
+        self.body_inputs: list[float] = own_body(net.layout, rig)[:, 0].tolist()
         # rot_local of the Hips as a matrix R -> their rotation from the T-posed rest in core axes: before R after
         t_root = rotations.matrix_from_axis_angle(rig.t_pose[0])
         self.root_before, self.root_after = rig.basis[0] @ t_root.T, rig.basis[0].T
@@ -446,7 +444,7 @@ class SinglePoseSolver:
         x += (float(goals.phase), float(goals.task))
         if layout.mask:
             x += [float(known) for pair in given for known in pair]
-        return np.array(x + self.limb_lengths, np.float32)
+        return np.array(x + self.body_inputs, np.float32)
 
     # ------------------------------------------------------------------ targets and limits
 

@@ -360,10 +360,20 @@ def test_seen_from_the_hips_a_body_may_lie_as_it_likes(rng: np.random.Generator)
 def test_the_layout_of_bodies_tells_the_lengths_of_both_bones_of_every_limb() -> None:
     poses = make_poses(make_rig("reference"), clips=1, frames=3)
     rig, layout = poses.skeleton, LAYOUTS["bodies"]
-    seen = encode(poses, "bodies")[:, layout.columns(rig)["lengths"]]
+    seen = encode(poses, "bodies")[:, layout.columns(rig)["body"]]
     arm = [0.278, 0.286]  # upper and lower, out of the rig's table
     assert seen.shape == (3, 10)
     np.testing.assert_allclose(seen[0, :4] * rig.leg_length, arm * 2, atol=1e-3)
+
+
+def test_the_layout_of_people_tells_where_limbs_begin_and_end_in_the_t_pose() -> None:
+    poses = make_poses(make_rig("reference"), clips=1, frames=3)
+    rig, layout = poses.skeleton, LAYOUTS["people"]
+    places = encode(poses, "people")[0, layout.columns(rig)["body"]][10:].reshape(5, 2, 3) * rig.leg_length
+    heads = rig.rest_core[:, :3, 3] - rig.rest_core[0, :3, 3]
+    arm, hand, head = (heads[rig.names.index(name)] for name in ("LeftArm", "LeftHand", "Head"))
+    np.testing.assert_allclose(places[0], [arm, hand], atol=1e-6)
+    np.testing.assert_allclose(places[4, 1], head, atol=1e-6)
 
 
 def test_what_is_not_given_does_not_show(rng: np.random.Generator) -> None:

@@ -352,6 +352,27 @@ def test_random_bodies_are_alike_on_both_sides_and_have_legs_of_length_one(rng: 
     assert spread.max() * rig.leg_length > 1.1
 
 
+def test_joints_of_random_bodies_move_alike_on_both_sides_and_some_meet(rng: np.random.Generator) -> None:
+    rig = make_rig("reference")
+    base = augmentation.random_proportions(rig, 0.0, 400, rng)
+    offsets = augmentation.moved_joints(rig, base, augmentation.limb_groups(rig), rng)
+    heads, before = (context.t_pose_heads(rig, each) for each in (offsets, base))
+    for j, name in enumerate(rig.names):
+        if name.startswith("Left"):
+            other = heads[:, rig.names.index("Right" + name[4:])] * np.array([[-1], [1], [1]])
+            np.testing.assert_allclose(heads[:, j], other, atol=2e-3)  # the rig itself is alike to a millimetre
+    np.testing.assert_allclose(heads[0, rig.names.index("Spine2")], 0, atol=1e-3)
+    lengths = np.linalg.norm(offsets, axis=0)
+    for name in ("Spine", "NeckLower", "LeftShoulder"):
+        assert 0.15 < np.mean(lengths[rig.names.index(name)] < 1e-6) < 0.35
+    for name in ("LeftThigh", "LeftShin", "LeftHand"):
+        assert lengths[rig.names.index(name)].min() > 1e-3
+    moved = np.linalg.norm(heads - before, axis=0).mean(axis=1)
+    assert moved[rig.names.index("LeftArm")] > 0.02
+    legs = [lengths[b] + lengths[c] for _, b, c in rig.legs]
+    np.testing.assert_allclose(np.mean(legs, axis=0), 1, rtol=1e-5)
+
+
 def test_bones_know_their_partner_on_the_other_side() -> None:
     for name in ("reference", "a_pose", "turned"):
         rig = make_rig(name)
