@@ -36,7 +36,8 @@ and never another of its own row, so the wings do not know each other. A new roo
 FEATURES = (
     ("teach",),
     ("posing",),
-    ("data", "learn", "roles", "effectors", "gait"),
+    ("learn",),
+    ("data", "roles", "effectors", "gait"),
     ("host",),
 )
 """Folders of neural_network/blender from top to bottom, one for each thing an animator does; the same rule."""

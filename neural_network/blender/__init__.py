@@ -9,7 +9,7 @@ def register(package: str) -> None:
     from . import data, effectors, gait, host, learn, posing, roles, teach
 
     host.register(package)
-    for feature in (data, learn, posing, gait, teach, roles, effectors):
+    for feature in (roles, effectors, learn, data, posing, gait, teach):
         feature.register()
 
 
@@ -18,6 +18,6 @@ def unregister() -> None:
     from . import data, effectors, gait, host, learn, posing, roles, teach
 
     host.stop()
-    for feature in (effectors, roles, teach, gait, posing, learn, data):
+    for feature in (teach, gait, posing, data, learn, effectors, roles):
         feature.unregister()
     host.unregister()

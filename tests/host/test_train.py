@@ -91,7 +91,7 @@ def start(tmp_path: Path) -> tuple[Any, Path]:
     return training, cancel
 
 
-def to_the_end(training: Any) -> tuple[int, str]:
+def to_the_end(training: Any) -> Any:
     while True:
         try:
             next(training)
@@ -103,9 +103,10 @@ def to_the_end(training: Any) -> tuple[int, str]:
 def test_the_cancel_file_ends_a_training_with_its_best_weights(extension: ModuleType, tmp_path: Path) -> None:
     training, cancel = start(tmp_path)
     cancel.touch()
-    code, said = to_the_end(training)
-    assert code == 130
-    assert "Stopped after epoch" in said
+    ended = to_the_end(training)
+    assert ended.code == 130
+    assert "Stopped after epoch" in ended.said
+    assert ended.card is None, "nothing was measured"
     assert network.load(tmp_path / "best.npy").skeleton.count == 23
     assert not cancel.exists()
 
@@ -181,7 +182,7 @@ def test_a_cancelled_training_is_resumed_from_the_panel(demo: Any) -> None:
     while next(training) is None:
         pass
     cancel.touch()
-    assert to_the_end(training)[0] == 130
+    assert to_the_end(training).code == 130
     assert waiting.exists()
     assert bpy.ops.neural_ik.train(epochs=6, resume=True) == {"FINISHED"}
     assert memory.memory.training.startswith("Trained")

@@ -7,6 +7,7 @@ from typing import Any
 
 import bpy
 import numpy as np
+from mathutils import Vector
 
 from ...core import rotations
 from ...core.reference_rig import reference, rest_orientation
@@ -39,6 +40,8 @@ GIRTH: dict[str, tuple[float, float]] = {  # half width and half depth of the bo
     "Foot": (0.045, 0.040),
     "ToeBase": (0.042, 0.022),
 }
+AWAY = 1.0  # [m] from the character's middle to what stands beside it
+WIDEST = 5.0  # [m]: what is wider is a floor or a room, in which the character stands
 SIDES = 12  # of the mesh around a bone
 CAP = np.radians([10, 35, 60, 90])  # angles of the rings of a rounded end
 RINGS = 2 * len(CAP) + 1
@@ -65,6 +68,23 @@ def add(context: bpy.types.Context, poses: PoseSet | None) -> bpy.types.Object:
         context.scene.frame_start, context.scene.frame_end = int(span[0]), int(span[1])
         context.scene.frame_set(context.scene.frame_start)
     return rig
+
+
+def free_place(context: bpy.types.Context) -> float:
+    """Where along X the character has room beside what is shown there [Blender units]: 0 where nothing is."""
+    taken = []
+    for ob in context.view_layer.objects:
+        if ob.type in ("CAMERA", "LIGHT", "EMPTY", "SPEAKER", "LIGHT_PROBE") or not ob.visible_get():
+            continue
+        corners = np.array([(ob.matrix_world @ Vector(corner))[:] for corner in ob.bound_box])
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        if (low[1:] <= (AWAY, 2.0)).all() and (high[1:] >= (-AWAY, 0.0)).all() and high[0] - low[0] < WIDEST:
+            taken.append((low[0], high[0]))
+    x = 0.0
+    for low, high in sorted(taken):
+        if low - AWAY < x < high + AWAY:
+            x = high + AWAY
+    return x
 
 
 def _tails(skeleton: Skeleton) -> np.ndarray:

@@ -16,7 +16,7 @@ from ...motion import pose_set
 from ..host import characters, jobs, memory, rig
 from ..host.buttons import Button, no_character
 from ..host.jobs import Progress
-from . import demo, extract
+from . import chosen, demo, extract
 
 
 class NEURAL_IK_OT_load_data(Button, bpy.types.Operator):
@@ -32,6 +32,15 @@ class NEURAL_IK_OT_load_data(Button, bpy.types.Operator):
         subtype="FILE_PATH",
         options={"SKIP_SAVE"},
     )
+    choose: BoolProperty(name="Choose", description="Ask for the file", options={"HIDDEN", "SKIP_SAVE"})
+    filter_glob: StringProperty(default="*.npz", options={"HIDDEN", "SKIP_SAVE"})
+
+    def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> Any:
+        """Ask for a file where one is to be chosen."""
+        if not self.choose or bpy.app.background:
+            return self.execute(context)
+        context.window_manager.fileselect_add(self)
+        return {"RUNNING_MODAL"}
 
     def execute(self, context: bpy.types.Context) -> set[str]:
         """Read the file."""
@@ -86,39 +95,8 @@ class NEURAL_IK_OT_extract_data(jobs.Pumped, Button, bpy.types.Operator):
 
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, Any]:
         """Prepare now, so that what cannot work is reported at once; sample later."""
-        ob = rig.find(context)
-        scene: Any = context.scene
-        settings = scene.neural_ik
-        file: Any = bpy.data
-        options = extract.Options(
-            step=settings.step,
-            start=settings.first if settings.use_range else None,
-            end=settings.last if settings.use_range else None,
-            root_motion=settings.root_motion,
-            nla=settings.nla,
-            timeline=settings.timeline and not self.actions,
-            path=self.path,
-        )
-        tasks = {a.name: a.neural_ik.task for a in file.actions if a.neural_ik.task != "GUESS"}
-        self.source = ob.name
-        return extract.extract(scene, ob, self._chosen(ob, settings.nla or options.timeline), options, tasks)
-
-    def _chosen(self, ob: bpy.types.Object, more: bool) -> list[Any]:
-        """The actions to extract. Raises ValueError, in words, where there is none and nothing ``more`` to extract."""
-        file: Any = bpy.data
-        named = [line for line in self.actions.split("\n") if line]
-        missing = [name for name in named if name not in file.actions]
-        if missing:
-            raise ValueError(f"no action called {', '.join(missing)}")
-        if named:
-            return [file.actions[name] for name in named]
-        moving: list[Any] = extract.moving_actions(ob)
-        chosen = [action for action in moving if action.neural_ik.use]
-        if moving and not chosen and not more:
-            raise ValueError(f"nothing is ticked: {ob.name} has {counted(len(moving), 'action')}; tick at least one")
-        if not moving and not more:
-            raise ValueError(f"no actions: nothing in this file moves the bones of {ob.name}")
-        return chosen
+        self.source = rig.find(context).name
+        return chosen.extraction(context, self.actions, self.path)
 
     def finish(self, context: bpy.types.Context, result: extract.Extraction) -> str:
         """Hold the poses in memory."""
@@ -189,7 +167,9 @@ class NEURAL_IK_OT_add_demo_character(Button, bpy.types.Operator):
         """Add it."""
         try:
             poses = pose_set.load(memory.SHIPPED_DATA) if self.motion else None
+            beside = demo.free_place(context)
             character = demo.add(context, poses)
+            character.location.x = beside
         except (SkeletonMismatch, ValueError, OSError) as error:
             self.report({"ERROR"}, str(error))
             return {"CANCELLED"}
@@ -197,9 +177,22 @@ class NEURAL_IK_OT_add_demo_character(Button, bpy.types.Operator):
         if self.set_frame_rate and action is not None:
             context.scene.render.fps = round(action[extract.FPS_KEY])
             context.scene.render.fps_base = 1.0
+        frame(context, character)
         count = len(poses.clip_names) if poses is not None else 0
-        self.report({"INFO"}, f"{character.name} with {counted(count, 'action')}; press Extract Data")
+        self.report(
+            {"INFO"}, f"{character.name} with {counted(count, 'action')}: press Live IK, or Learn from My Actions"
+        )
         return {"FINISHED"}
+
+
+def frame(context: bpy.types.Context, ob: bpy.types.Object) -> None:
+    """Turn the 3D Viewport that the button is in to ``ob``, so that all of it is seen; nothing in a script."""
+    area = context.area
+    if bpy.app.background or area is None or area.type != "VIEW_3D":
+        return
+    region = next(r for r in area.regions if r.type == "WINDOW")
+    with context.temp_override(area=area, region=region, selected_objects=[ob], active_object=ob):
+        bpy.ops.view3d.view_selected()
 
 
 _classes = (

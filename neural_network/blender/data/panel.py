@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The panels New Data and Actions."""
+"""The panel Actions."""
 
 from __future__ import annotations
 
@@ -10,26 +10,11 @@ from ..host.panels import Panel
 from . import extract
 
 
-class NEURAL_IK_PT_data(Panel, bpy.types.Panel):
-    """From actions to poses on disk."""
-
-    bl_label = "New Data"
-    bl_parent_id = "NEURAL_IK_PT_main"
-
-    def draw(self, context: bpy.types.Context) -> None:
-        """Import, extract and save."""
-        column = self.layout.column()
-        column.operator("neural_ik.import_mocap", icon="FILE_MOVIE")
-        column.operator("neural_ik.extract_data", icon="ARMATURE_DATA")
-        column.operator("neural_ik.save_data", icon="FILE_TICK")
-        column.operator("neural_ik.add_demo_character", icon="OUTLINER_OB_ARMATURE")
-
-
 class NEURAL_IK_PT_actions(Panel, bpy.types.Panel):
     """Which actions are extracted, and how they are sampled."""
 
     bl_label = "Actions"
-    bl_parent_id = "NEURAL_IK_PT_data"
+    bl_parent_id = "NEURAL_IK_PT_learn"
     bl_options = {"DEFAULT_CLOSED"}
 
     def draw(self, context: bpy.types.Context) -> None:
@@ -76,7 +61,7 @@ class NEURAL_IK_UL_actions(bpy.types.UIList):
         return shown, []
 
 
-_classes = (NEURAL_IK_UL_actions, NEURAL_IK_PT_data, NEURAL_IK_PT_actions)
+_classes = (NEURAL_IK_UL_actions, NEURAL_IK_PT_actions)
 
 
 def register() -> None:

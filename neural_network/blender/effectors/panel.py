@@ -16,6 +16,8 @@ class NEURAL_IK_PT_effectors(CharacterPanel, bpy.types.Panel):
     """Effectors of a creature."""
 
     bl_label = "Effectors"
+    bl_parent_id = "NEURAL_IK_PT_main"
+    bl_order = 1
 
     def draw(self, context: bpy.types.Context) -> None:
         """The list and the operators that edit it."""

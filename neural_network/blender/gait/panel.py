@@ -8,7 +8,7 @@ from typing import Any
 import bpy
 
 from ..host import rig
-from ..host.panels import CharacterPanel, Panel
+from ..host.panels import GAIT, CharacterPanel, Panel
 from .sliders import SLIDERS
 
 
@@ -16,6 +16,7 @@ class NEURAL_IK_PT_gait(CharacterPanel, bpy.types.Panel):
     """Walks and runs from sliders."""
 
     bl_label = "Gait"
+    bl_order = GAIT
 
     def draw(self, context: bpy.types.Context) -> None:
         """Presets, pace, preview and buttons; body and style have panels of their own."""

@@ -30,10 +30,14 @@ def no_character(context: bpy.types.Context) -> str:
 class Button(bpy.types.Operator if TYPE_CHECKING else object):
     """An operator that is disabled with the reason in its tooltip while it cannot work."""
 
+    beside_training = False
+    """It can be pressed while another process trains."""
+
     @classmethod
     def poll(cls, context: bpy.types.Context) -> bool:
         """Whether the button can be pressed."""
-        reason = f"{jobs.busy()} is running: wait, or press Esc" if jobs.busy() else cls.why_not(context)
+        blocked = jobs.busy(beside=cls.beside_training)
+        reason = f"{blocked} is running: wait, or press Esc" if blocked else cls.why_not(context)
         if reason:
             cls.poll_message_set(reason[0].upper() + reason[1:] + ".")
         return not reason

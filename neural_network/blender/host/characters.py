@@ -240,7 +240,8 @@ def _difference(ours: Skeleton, theirs: Skeleton) -> str:
 def take_weights(found: Found[Network], chosen: bool = False) -> str:
     """Put weights into memory; ``chosen``: the user picked the file. Returns a sentence about them."""
     keep = memory.memory
-    keep.network, keep.network_file, keep.network_chosen, keep.results = found.content, found.path, chosen, ()
+    keep.network, keep.network_file, keep.network_chosen = found.content, found.path, chosen
+    keep.results, keep.card = (), {}
     keep.network_seen = contents(found.path)
     keep.network_from, keep.network_note = found.source, found.note
     keep.trained = "" if found.shipped else memory.written(found.path)

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 import bpy
 from bpy.app.handlers import persistent
 
+LEARN, POSE, TEACH = "LEARN", "POSE", "TEACH"
+BESIDE = 0.1  # [s] between ticks while another process works
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -35,6 +38,8 @@ class RunningJob:
     """The user keeps working meanwhile: the work is done in another process."""
     survives_undo: bool
     """It changes no Blender data, so undo need not end it."""
+    panel: str = LEARN
+    """The panel that shows its progress: LEARN, POSE or TEACH."""
     timer: bpy.types.Timer | None = None
     progress: Progress = field(default_factory=lambda: Progress(0, 1, ""))
     asked_to_stop: bool = False
@@ -48,9 +53,9 @@ class RunningJob:
 running: RunningJob | None = None
 
 
-def busy() -> str:
-    """The label of the running job; empty if there is none."""
-    return running.label if running is not None else ""
+def busy(beside: bool = False) -> str:
+    """The label of the running job; empty if there is none, or with ``beside`` none that keeps the user from working."""
+    return running.label if running is not None and not (beside and running.passes_events) else ""
 
 
 def stop(why: str = "") -> None:
@@ -88,6 +93,7 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
     interval = 0.01  # [s] between ticks
     passes_events = False  # the user keeps working meanwhile
     survives_undo = False
+    panel = LEARN  # which panel shows the progress
 
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, Any]:
         """The job itself."""
@@ -117,6 +123,18 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
             self.report({"ERROR"}, self._words(error))
             return {"CANCELLED"}
 
+    def go_on_beside(self) -> None:
+        """From now on another process does the work: the user keeps working, and undo need not end it. Call it from ``work``."""
+        self.passes_events, self.survives_undo, self.interval = True, True, BESIDE
+        job = running
+        if job is None:  # all at once, in a script
+            return
+        job.passes_events = job.survives_undo = True
+        manager = bpy.context.window_manager
+        if job.timer is not None:
+            manager.event_timer_remove(job.timer)
+            job.timer = manager.event_timer_add(BESIDE, window=bpy.context.window)
+
     def _words(self, error: Exception) -> str:
         """An error as the user reads it."""
         if isinstance(error, ReferenceError):
@@ -130,7 +148,7 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
             return self.execute(context)
         stop()
         try:
-            job = RunningJob(self.bl_label, self.work(context), self.passes_events, self.survives_undo)
+            job = RunningJob(self.bl_label, self.work(context), self.passes_events, self.survives_undo, self.panel)
         except (ValueError, OSError) as error:
             self.report({"ERROR"}, str(error))
             return {"CANCELLED"}
@@ -152,6 +170,7 @@ class Pumped(bpy.types.Operator if TYPE_CHECKING else object):
                 self.report({"WARNING"}, f"{self.bl_label} was cancelled; everything is as it was before")
                 return {"CANCELLED"}
             self.job.cancelling = True
+            return {"RUNNING_MODAL"}  # this Esc ends nothing else
         if event.type != "TIMER":
             return {"PASS_THROUGH"} if self.passes_events else {"RUNNING_MODAL"}
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The main panel in the sidebar, tab "Neural IK": the panels of the features hang below it."""
+"""The first panel of the tab "Neural IK": which character is meant, and what was understood of it."""
 
 from __future__ import annotations
 
@@ -8,33 +8,54 @@ from typing import Any
 import bpy
 
 from ...core.messages import counted
-from . import characters, curve, jobs, memory, rig
-from .panels import Panel, paragraph
+from ...rigs.roles import ROLE_NAMES
+from . import characters, memory, rig
+from .panels import CHARACTER, Panel, paragraph
 
 
 class NEURAL_IK_PT_main(Panel, bpy.types.Panel):
-    """The most used buttons, what runs, what is loaded, and the results of the last test."""
+    """The character in one line; the panels Roles and Effectors below it are for doubts."""
 
-    bl_label = "Neural IK"
+    bl_label = "Character"
+    bl_order = CHARACTER
 
     def draw(self, context: bpy.types.Context) -> None:
         """Draw the panel."""
-        layout = self.layout
-        buttons = layout.column()
-        buttons.operator("neural_ik.load_data", icon="IMPORT")
-        buttons.operator("neural_ik.load_weights", icon="IMPORT")
-        buttons.operator("neural_ik.run_tests", icon="CHECKMARK")
-        _running(layout, context)
-        _in_memory(layout, context)
-        _results(layout)
+        layout: Any = self.layout
+        column = layout.column(align=True)
+        try:
+            ob = rig.find(context)
+        except ValueError as error:
+            paragraph(column, str(error)[0].upper() + str(error)[1:], context, "INFO")
+            if not any(o.type == "ARMATURE" for o in context.view_layer.objects):
+                layout.operator("neural_ik.add_demo_character", icon="OUTLINER_OB_ARMATURE")
+            return
+        row = column.row(align=True)
+        row.label(text=ob.name, icon="ARMATURE_DATA")
+        row.operator("neural_ik.add_demo_character", text="", icon="OUTLINER_OB_ARMATURE", emboss=False)
+        text, doubt = understood(context, ob)
+        paragraph(column, text, context, "ERROR" if doubt else "BLANK1")
 
 
-def training(box: Any, context: bpy.types.Context) -> None:
-    """Draw the trainer's last message and its curve."""
-    paragraph(box, memory.memory.training, context)
-    drawn = curve.icon(memory.memory.curve)
-    if drawn:
-        box.template_icon(icon_value=drawn, scale=5)
+def understood(context: bpy.types.Context, ob: bpy.types.Object) -> tuple[str, bool]:
+    """What is known of a character, in one line, and whether the user should look into Roles or Effectors."""
+    subject = characters.drawn(context)
+    if subject is None:
+        try:
+            rig.read(ob)
+        except ValueError as error:
+            return str(error), True
+        return "Its bones are not known yet", False
+    found = [role for role in ROLE_NAMES if role in subject.roles]
+    skeleton = subject.skeleton
+    if not set(rig.NEEDED) <= set(found):
+        ends = counted(len(skeleton.effectors), "effector")
+        return f"A creature: {ends}, {counted(len(skeleton.feet), 'foot', 'feet')}", False
+    missing = [role for role in ROLE_NAMES if role not in found]
+    if not missing:
+        return f"A person: all {len(found)} roles found", False
+    few = ", ".join(missing[:2]) + (f" and {len(missing) - 2} more" if len(missing) > 2 else "")
+    return f"A person without {few}: see Roles", True
 
 
 def on_disk(context: bpy.types.Context) -> str:
@@ -47,56 +68,20 @@ def on_disk(context: bpy.types.Context) -> str:
     return ", ".join(f"{what} {date}" for what, path in found if (date := memory.written(path)))
 
 
-def _running(layout: Any, context: bpy.types.Context) -> None:
-    job = jobs.running
-    if job is None:
-        return
-    box = layout.box().column(align=True)
-    done = job.progress.done / max(1, job.progress.total)
-    box.progress(factor=done, text=f"{job.label}: {job.progress.done} of {job.progress.total}")
-    row = box.row()
-    row.label(text="Stopping" if job.cancelling else "cancels", icon="EVENT_ESC")
-    if job.passes_events:  # other jobs ignore the mouse
-        row.operator("neural_ik.stop", icon="X")
-        training(box, context)
-    elif job.progress.text:
-        box.label(text=job.progress.text, icon="BLANK1")
-
-
-def _in_memory(layout: Any, context: bpy.types.Context) -> None:
+def in_memory(layout: Any, context: bpy.types.Context) -> None:
+    """Draw which poses and weights are in memory, and why not the character's own."""
     keep = memory.memory
-    box = layout.box().column(align=True)
-    try:
-        box.label(text=f"Character: {rig.find(context).name}", icon="ARMATURE_DATA")
-        saved = on_disk(context)
-        if saved:
-            paragraph(box, f"Saved: {saved}", context, "BLANK1")
-    except ValueError as error:
-        paragraph(box, f"Character: {error}", context)
-    if keep.poses is None:
-        box.label(text="No poses in memory", icon="ACTION")
-    else:
+    column = layout.column(align=True)
+    if keep.poses is not None:
         star = " (not saved)" if keep.unsaved else ""
-        box.label(
-            text=f"{counted(keep.poses.frames, 'pose')}, {counted(len(keep.poses.clip_names), 'action')}{star}",
-            icon="ACTION",
-        )
-        for text in (keep.poses_from, keep.poses_note):
-            paragraph(box, text, context, "BLANK1")
-    if keep.network is None:
-        box.label(text="No weights in memory", icon="NETWORK_DRIVE")
-    else:
-        paragraph(box, f"Weights: {keep.network_from}", context, "NETWORK_DRIVE")
-        for text in (keep.trained and f"trained {keep.trained}", keep.network_note):
-            paragraph(box, text, context, "BLANK1")
-
-
-def _results(layout: Any) -> None:
-    if not memory.memory.results:
-        return
-    box = layout.box().column(align=True)
-    for line in memory.memory.results:
-        box.label(text=line.text, icon="BLANK1" if line.passed is None else "CHECKMARK" if line.passed else "X")
+        paragraph(column, f"Poses in memory: {keep.poses.frames:,}{star}", context, "ACTION")
+        paragraph(column, keep.poses_note, context, "BLANK1")
+    if keep.network is not None:
+        ob = characters.active_object(context)
+        whose = "own" if ob is not None and keep.network_from == ob.name else keep.network_from
+        date = f", {keep.trained}" if keep.trained else ""
+        paragraph(column, f"Weights: {whose}{date}", context, "NETWORK_DRIVE")
+        paragraph(column, keep.network_note, context, "BLANK1")
 
 
 def register() -> None:

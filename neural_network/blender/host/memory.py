@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import bpy
 
@@ -58,6 +59,8 @@ class Memory:
     """Date and time at which the weights were written, for display."""
     results: tuple[Line, ...] = ()
     """Of the last test of what is loaded now."""
+    card: dict[str, Any] = field(default_factory=dict)
+    """The figures behind them; empty where nothing was measured."""
     curve: list[tuple[float, float]] = field(default_factory=list)
     """(share done, held-out error) of each epoch of the last training."""
     training: str = ""
@@ -66,13 +69,13 @@ class Memory:
     def take_poses(self, poses: PoseSet, name: str, source: str, note: str = "", unsaved: bool = False) -> None:
         """Hold other poses; arguments as the fields."""
         self.poses, self.poses_name, self.poses_from, self.poses_note = poses, name, source, note
-        self.unsaved, self.results = unsaved, ()
+        self.unsaved, self.results, self.card = unsaved, (), {}
 
     def forget_weights(self) -> None:
         """Hold no weights, and nothing about their training and tests."""
         self.network, self.network_file, self.network_seen, self.network_chosen = None, None, "", False
         self.network_from = self.network_note = self.trained = self.training = ""
-        self.results, self.curve = (), []
+        self.results, self.card, self.curve = (), {}, []
 
 
 memory = Memory()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import Any
 
 import bpy
 import numpy as np
@@ -86,7 +87,7 @@ class Rig:
 
 
 def find(context: bpy.types.Context) -> bpy.types.Object:
-    """The character's armature object: the active one, that of the active mesh, or the only one there is.
+    """The character's armature object: the active one, that of the active mesh or target, or the only one there is.
 
     Raises ValueError if there is none, or several to choose from.
     """
@@ -97,6 +98,11 @@ def find(context: bpy.types.Context) -> bpy.types.Object:
         armature = active.find_armature()
         if armature is not None:
             return armature
+    if active is not None and active.type == "EMPTY":
+        holders: Any = active.users_collection  # a target of Live IK is in the collection of its character
+        live = [c.neural_ik_live.armature for c in holders if c.neural_ik_live.live and c.neural_ik_live.armature]
+        if live and live[0].name in context.view_layer.objects:
+            return live[0]
     found = [ob for ob in context.view_layer.objects if ob.type == "ARMATURE"]
     if len(found) == 1:
         return found[0]

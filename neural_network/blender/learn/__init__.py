@@ -6,15 +6,15 @@ from __future__ import annotations
 
 def register() -> None:
     """Register this feature's operators and panel."""
-    from . import operators, panel
+    from . import card, operators, panel, training
 
-    for module in (operators, panel):
+    for module in (operators, training, card, panel):
         module.register()
 
 
 def unregister() -> None:
     """Unregister them in reverse order."""
-    from . import operators, panel
+    from . import card, operators, panel, training
 
-    for module in (panel, operators):
+    for module in (panel, card, training, operators):
         module.unregister()

@@ -8,24 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import bpy
-from bpy.props import BoolProperty, FloatProperty, IntProperty, StringProperty
+from bpy.props import BoolProperty, StringProperty
 
-from ...core.messages import counted, show
-from ...ik import network
+from ...core.messages import show
+from ...ik import network, opinion
 from ...ik import quality as suite
 from ...ik.context import prepare
-from ...learning.card import score_text, summary, tests_from_json
+from ...learning.card import summary, tests_from_json
 from ...learning.loop import state_path
 from ...live.kept_file import contents
 from ...motion import pose_set
 from ..host import characters, jobs, memory
-from ..host.buttons import Button, write_text
+from ..host.buttons import Button
 from ..host.jobs import Progress
-from ..host.memory import Line
-from . import trainer
-
-STOPPED = (130, 143, 129)  # exit codes of a training that was stopped: by Cancel, or from outside by SIGTERM or SIGHUP
-REPORT = "Neural IK Tests"  # the text block
+from . import card, trainer
 
 
 class NEURAL_IK_OT_load_weights(Button, bpy.types.Operator):
@@ -41,6 +37,15 @@ class NEURAL_IK_OT_load_weights(Button, bpy.types.Operator):
         subtype="FILE_PATH",
         options={"SKIP_SAVE"},
     )
+    choose: BoolProperty(name="Choose", description="Ask for the file", options={"HIDDEN", "SKIP_SAVE"})
+    filter_glob: StringProperty(default="*.npy;*.npz", options={"HIDDEN", "SKIP_SAVE"})
+
+    def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> Any:
+        """Ask for a file where one is to be chosen."""
+        if not self.choose or bpy.app.background:
+            return self.execute(context)
+        context.window_manager.fileselect_add(self)
+        return {"RUNNING_MODAL"}
 
     def execute(self, context: bpy.types.Context) -> set[str]:
         """Read the file."""
@@ -90,31 +95,11 @@ class NEURAL_IK_OT_run_tests(jobs.Pumped, Button, bpy.types.Operator):
 
     def finish(self, context: bpy.types.Context, result: dict[str, Any]) -> str:
         """Show the results in the panel and the text block. Raises ValueError where a test fails, so that scripts notice."""
-        keep = memory.memory
-        lines = suite.text(result)
-        write_text(REPORT, lines)
-        keep.results = tuple(
-            Line(f"{test.name}: {score_text(test)} ({test.threshold:g})", test.passed)
-            for test in tests_from_json(result["tests"])
-        )
-        keep.results += tuple(Line(text) for text in _card_lines(result))
+        card.keep(result)
         failed = suite.failed(result)
         if failed:
             raise ValueError(f"{len(failed)} of {len(result['tests'])} tests failed: {', '.join(failed)}")
-        return f"{summary(tests_from_json(result['tests']))}; details in the text block {REPORT}"
-
-
-def _card_lines(figures: dict[str, Any]) -> list[str]:
-    """The card in a few lines: effector error on unseen poses, of the network alone, refined, and of the baselines."""
-    rows = [("Network", figures["holdout"]), ("+ 3 exact steps", figures.get("refined"))]
-    rows += [("Nearest frame", figures["baselines"]["nearest"]), ("Ridge", figures["baselines"]["ridge"])]
-    found = [(label, values["effector_mm"]) for label, values in rows if values is not None]
-    lines = [f"{counted(figures['samples']['test'], 'unseen pose')}, effector error:"]
-    share = 100 / figures["body_length_mm"]
-    return lines + [
-        f"{label}: {mm['mean']:.1f} mm, p95 {mm['p95']:.1f}, {mm['mean'] * share:.1f} % of the body"
-        for label, mm in found
-    ]
+        return f"{opinion.of(result).line}; {summary(tests_from_json(result['tests']))}, details in the text block {card.REPORT}"
 
 
 class NEURAL_IK_OT_show_path(Button, bpy.types.Operator):
@@ -174,6 +159,15 @@ def wrapped(text: str, width: int) -> list[str]:
     return [text[i : i + width] for i in range(0, len(text), width)] or [""]
 
 
+def consequence(context: bpy.types.Context) -> str:
+    """What Reset Weights would delete now, in a sentence."""
+    subject = characters.drawn(context)
+    weights = characters.kept(subject).weights(characters.IK) if subject is not None else None
+    if subject is None or weights is None or not weights.exists():
+        return "The weights in memory are forgotten. No file is deleted"
+    return f"Deletes what {subject.name} has learned: {weights} ({memory.written(weights)}). Its poses and actions stay"
+
+
 class NEURAL_IK_OT_reset_weights(Button, bpy.types.Operator):
     """Forget the weights in memory and delete the ones saved for this character; other characters keep theirs"""
 
@@ -191,8 +185,10 @@ class NEURAL_IK_OT_reset_weights(Button, bpy.types.Operator):
         return "" if known else "there are no weights to forget"
 
     def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> Any:
-        """Ask first."""
-        return context.window_manager.invoke_confirm(self, event)
+        """Say what would be deleted, and ask."""
+        return context.window_manager.invoke_confirm(
+            self, event, title="Reset Weights", message=consequence(context), confirm_text="Reset", icon="WARNING"
+        )
 
     def execute(self, context: bpy.types.Context) -> set[str]:
         """Forget them."""
@@ -221,124 +217,11 @@ class NEURAL_IK_OT_reset_weights(Button, bpy.types.Operator):
         return {"FINISHED"}
 
 
-class NEURAL_IK_OT_train(jobs.Pumped, Button, bpy.types.Operator):
-    """Train on the character's saved poses in a separate process. Keep working meanwhile; Esc cancels"""
-
-    bl_idname = "neural_ik.train"
-    bl_label = "Train"
-    bl_options = {"REGISTER"}
-    interval = 0.1
-    passes_events = True
-    survives_undo = True
-
-    epochs: IntProperty(
-        name="Epochs", description="Maximum epochs; 0 uses the scene setting", default=0, min=0, options={"SKIP_SAVE"}
-    )
-    time_limit: FloatProperty(
-        name="Time Limit",
-        description="Maximum seconds of computing; 0 sets no limit",
-        default=0,
-        min=0,
-        options={"SKIP_SAVE"},
-    )
-
-    resume: BoolProperty(
-        name="Resume",
-        description="Continue the training that was cancelled, with the settings it had",
-        default=False,
-        options={"SKIP_SAVE"},
-    )
-
-    @classmethod
-    def why_not(cls, context: bpy.types.Context) -> str:
-        """No poses on disk, or newer ones in memory."""
-        return characters.why_no_training(context)
-
-    def work(self, context: bpy.types.Context) -> Generator[Progress, None, Any]:
-        """Start the trainer and report its epochs."""
-        epochs = self.epochs or context.scene.neural_ik.epochs
-        extra = ["--no-beside"]  # the panel shows one card
-        extra += ["--epochs", str(epochs)] if epochs else []
-        extra += ["--time-limit", f"{self.time_limit:g}"] if self.time_limit else []
-        extra += ["--resume"] if self.resume else []
-        self.files = characters.training(context)
-        self.cancel_file = trainer.cancel_path()
-        words = trainer.command(self.files.poses, self.files.character.weights(characters.IK), extra)
-        show(f"Neural IK: {trainer.quoted(words)}")
-        memory.memory.curve = memory.memory.curve if self.resume else []
-        memory.memory.training = "Starting"
-        return self._watch(trainer.train(words, self.cancel_file))
-
-    def _watch(
-        self, training: Generator[trainer.EpochMessage | None, None, tuple[int, str]]
-    ) -> Generator[Progress, None, Any]:
-        keep = memory.memory
-        progress = Progress(0, 1, "Starting")
-        ended = False
-        try:
-            while True:
-                try:
-                    epoch = next(training)
-                except StopIteration as end:
-                    ended = True
-                    return end.value
-                if epoch is not None:
-                    progress = self._read(epoch.values, progress)
-                    keep.training = progress.text
-                yield progress
-        finally:
-            training.close()
-            if not ended:
-                waiting = state_path(self.files.character.weights(characters.IK)).exists()
-                keep.training = "Ended early; " + ("Resume continues it" if waiting else "the weights are unchanged")
-
-    def _read(self, values: dict[str, Any], before: Progress) -> Progress:
-        """Progress from the trainer's JSON object; the last one reports the end and has no epoch."""
-        if "epoch" not in values:
-            return before
-        error, best = values["validation_mm"], values["best_mm"]
-        memory.memory.curve.append((values["share"], error))
-        text = f"Epoch {values['epoch']} of {values['of']}: {error:.1f} mm, best {best:.1f} mm"
-        return Progress(int(values["epoch"]), int(values["of"]), text)
-
-    def ask_to_stop(self) -> bool:
-        """Let the trainer end after this epoch and keep its best weights."""
-        try:
-            self.cancel_file.touch()
-        except OSError:
-            return False
-        memory.memory.training = "Stopping after this epoch"
-        return True
-
-    def finish(self, context: bpy.types.Context, result: tuple[int, str]) -> str:
-        """Load the weights."""
-        code, said = result
-        last = [line for line in said.splitlines() if line.strip()][-3:]
-        keep = memory.memory
-        if code not in (0, 1, *STOPPED):
-            keep.training = f"Failed: {last[-1] if last else f'exit code {code}'}"
-            raise ValueError("the trainer ended: " + (" / ".join(last) or f"exit code {code}"))
-        show(said.rstrip("\n"))
-        character = self.files.character
-        trained = "Trained on the shipped poses" if self.files.shipped else f"Trained {character.name}"
-        text = {
-            0: f"{trained}, and all tests pass",
-            1: f"{trained}, but a test fails: press Run Tests",
-        }.get(code, "Cancelled; Resume continues it")
-        weights = character.weights(characters.IK)
-        if weights.exists():
-            found = characters.Found(weights, network.load(weights), character.name, self.files.note)
-            text += ". " + characters.take_weights(found)
-        keep.training = text
-        return text
-
-
 _classes = (
     NEURAL_IK_OT_load_weights,
     NEURAL_IK_OT_run_tests,
     NEURAL_IK_OT_show_path,
     NEURAL_IK_OT_reset_weights,
-    NEURAL_IK_OT_train,
 )
 
 

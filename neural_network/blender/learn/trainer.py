@@ -34,6 +34,18 @@ class EpochMessage:
     values: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Ended:
+    """How a training ended."""
+
+    code: int
+    """The trainer's exit code."""
+    said: str
+    """What it printed."""
+    card: dict[str, Any] | None
+    """Its figures as JSON values; None where it measured nothing."""
+
+
 def python() -> list[str]:
     """The command that runs a script in Blender's Python: its interpreter, or Blender itself where there is none."""
     name = Path(sys.executable).stem.lower() if sys.executable else ""
@@ -54,8 +66,8 @@ def quoted(words: Sequence[str], system: str = os.name) -> str:
     return subprocess.list2cmdline(words) if system == "nt" else shlex.join(words)
 
 
-def train(words: Sequence[str], cancel_file: Path) -> Generator[EpochMessage | None, None, tuple[int, str]]:
-    """Run the trainer; yields an EpochMessage after each epoch and None otherwise, returns the exit code and the output.
+def train(words: Sequence[str], cancel_file: Path) -> Generator[EpochMessage | None, None, Ended]:
+    """Run the trainer; yields an EpochMessage after each epoch and None otherwise, returns how it ended.
 
     Creating ``cancel_file`` asks it to end after the epoch; closing the generator ends it now. It also ends, and saves what
     was learned, when this process ends in any way: it holds the other end of the trainer's standard input.
@@ -64,9 +76,10 @@ def train(words: Sequence[str], cancel_file: Path) -> Generator[EpochMessage | N
     clear_leftovers()
     prefix = TEMPORARY.format(process=os.getpid())
     with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
-        progress, log = Path(name) / "progress.jsonl", Path(name) / "log.txt"
+        progress, log, card = (Path(name) / file for file in ("progress.jsonl", "log.txt", "card.json"))
         environment = {**os.environ, "PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1"}
         full = [*words, "--progress", str(progress), "--cancel-file", str(cancel_file), "--end-with-input"]
+        full += ["--json", str(card)]
         with open(log, "wb") as out:
             try:
                 process = subprocess.Popen(
@@ -92,10 +105,18 @@ def train(words: Sequence[str], cancel_file: Path) -> Generator[EpochMessage | N
                         with contextlib.suppress(ValueError):
                             yield EpochMessage(json.loads(line))
                 if ended:
-                    return process.returncode, log.read_text("utf-8", "replace")
+                    return Ended(process.returncode, log.read_text("utf-8", "replace"), _figures(card))
                 yield None
         finally:
             _end(process, cancel_file)
+
+
+def _figures(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def cancel_path() -> Path:

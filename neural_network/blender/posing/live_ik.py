@@ -82,7 +82,7 @@ def start(
     rig = rig_checks.usable(ob, net, controls=True)
     remove_orphaned()
     context.view_layer.update()
-    mode_before = ob.mode
+    mode_before, wanted = ob.mode, scene_targets.roles_of_selected(ob, rig)
     if context.mode != "OBJECT" and _can_change_mode():
         bpy.ops.object.mode_set(mode="OBJECT")
     channels = runtime.snapshot(ob)
@@ -117,7 +117,7 @@ def start(
         live.notes += [taken.note] if taken.note else []
         live.notes.append("The limbs use FK while Live IK is on and after Apply (IK_FK is 1)")
     characters[collection.name] = live
-    scene_targets.select_first(context, collection)
+    scene_targets.select_first(context, collection, wanted)
     return collection
 
 

@@ -28,6 +28,8 @@ CANNOT_SOLVE = "this character can no longer be solved: Cancel, then start Live 
 class _NeedsLive(Button):
     """An operator on a character under Live IK."""
 
+    beside_training = True
+
     @classmethod
     def why_not(cls, context: bpy.types.Context) -> str:
         """No character is live, or several are and none is active."""
@@ -54,6 +56,7 @@ class NEURAL_IK_OT_live_start(Button, bpy.types.Operator):
     bl_idname = "neural_ik.live_start"
     bl_label = "Live IK"
     bl_options = {"REGISTER", "UNDO"}
+    beside_training = True
 
     all_on: BoolProperty(
         name="All Targets On",
@@ -170,6 +173,7 @@ class NEURAL_IK_OT_live_bake(jobs.Pumped, _NeedsLive, bpy.types.Operator):
 
     bl_idname = "neural_ik.live_bake"
     bl_label = "Bake"
+    beside_training = False
     bl_options = {"REGISTER", "UNDO"}
 
     first: IntProperty(
@@ -182,6 +186,7 @@ class NEURAL_IK_OT_live_bake(jobs.Pumped, _NeedsLive, bpy.types.Operator):
     into: EnumProperty(name="Bake To", description="Where the keys are written", items=BAKE_INTO)
     hold_feet: BoolProperty(name="Lock Planted Feet", description=HOLD_FEET)
     keep_live: BoolProperty(name="Keep Targets", description="Keep Live IK on after baking")
+    panel = jobs.POSE
 
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, Any]:
         """Bake the range."""

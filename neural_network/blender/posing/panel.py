@@ -4,29 +4,37 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable
 from typing import Any
 
 import bpy
 
 from ...ik.solver import REACHED
-from ..host.panels import Panel, paragraph
+from ..host import jobs, rig_checks
+from ..host.panels import POSE, Panel, paragraph, running
 from . import live_ik
 from .state import LiveCharacter, linked_note, settings_of, unsolvable, verdict
 
+NAME_SHARE = 0.42  # of a target's row for its name
 UNUSUAL = 1.5  # out_of_range above which the panel warns; 1 is the edge of the training data
 
 
 class NEURAL_IK_PT_live(Panel, bpy.types.Panel):
     """Start, end, key and bake, and the state of the solve."""
 
-    bl_label = "Live IK"
+    bl_label = "Pose"
+    bl_order = POSE
 
     def draw(self, context: bpy.types.Context) -> None:
         """The Live IK button, or while it is on the others."""
         layout: Any = self.layout
+        running(layout, context, jobs.POSE)
         collection = live_ik.active_collection(context)
         if collection is None:
-            layout.operator("neural_ik.live_start", icon="CON_KINEMATIC")
+            big = layout.column()
+            big.scale_y = 1.4
+            big.operator("neural_ik.live_start", icon="CON_KINEMATIC")
             note = linked_note()
             if note:
                 paragraph(layout.column(), note, context, "LIBRARY_DATA_DIRECT")
@@ -83,6 +91,38 @@ def _readouts(box: Any, live: LiveCharacter, context: bpy.types.Context) -> None
     row.operator("neural_ik.live_jump", text="", icon="FRAME_NEXT")
 
 
+Cell = Callable[[Any], Any]
+COLUMNS = ("Move", "Turn", "")
+
+
+def spaced(name: str) -> str:
+    """A role or bone name as words: LeftHand is "Left Hand"; names with other signs stay as they are."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+
+
+def _target_row(column: Any, first: Cell, *cells: Cell | None) -> None:
+    """A row whose cells stand below each other: the name, two numbers and an icon; or the name alone."""
+    if not any(cells):
+        first(column.row(align=True))
+        return
+    split = column.split(factor=NAME_SHARE, align=True)
+    first(split.row(align=True))
+    numbers = split.row(align=True)
+    for cell in cells:
+        if cell is None:
+            numbers.label(text="")
+        else:
+            cell(numbers)
+
+
+def _heading(word: str) -> Cell:
+    return lambda row: row.label(text=word)
+
+
+def _value(own: Any, name: str, **look: Any) -> Cell:
+    return lambda row: row.prop(own, name, **({"text": ""} | look))
+
+
 class NEURAL_IK_PT_live_targets(Panel, bpy.types.Panel):
     """The targets and their weights."""
 
@@ -95,25 +135,24 @@ class NEURAL_IK_PT_live_targets(Panel, bpy.types.Panel):
         return live_ik.active_collection(context) is not None
 
     def draw(self, context: bpy.types.Context) -> None:
-        """One row per target."""
+        """One row per target, below the names of its columns."""
         collection: Any = live_ik.active_collection(context)
         found = live_ik.target_objects(collection)
         column = self.layout.column(align=True)
         live = live_ik.characters.get(collection.name)
         body = live.rig.roles[0] if live is not None and live.rig.roles else "Hips"
-        for (kind, role), ob in found.items():
-            own: Any = ob.neural_ik_target  # type: ignore[attr-defined]
-            if kind in ("CHEST", "LOOK") and settings_of(collection).posing != "NATURAL":
-                continue
-            row = column.row(align=True)
-            label = {"HINT": f"{role} Hint", "ROOT": body, "LOOK": "Look At"}.get(kind, role)
-            row.prop(own, "use", text=label)
-            if kind != "HINT" and own.use:
-                row.prop(own, "weight", text="")
-            if kind in ("EFFECTOR", "ROOT") and own.use:
-                row.prop(own, "turn_weight", text="")
-            if kind == "EFFECTOR" and own.use:
-                row.prop(own, "pin", text="")
+        natural = settings_of(collection).posing == "NATURAL"
+        targets: Any = found
+        shown = [(k, ob.neural_ik_target) for k, ob in targets.items() if natural or k[0] not in ("CHEST", "LOOK")]
+        if any(own.use for (kind, _), own in shown if kind != "HINT"):
+            _target_row(column, lambda row: row.label(text=""), *(_heading(word) for word in COLUMNS))
+        for (kind, role), own in shown:
+            hint = f"{role[: -len('Hand')]} {rig_checks.LIMBS[role].title()}" if role in rig_checks.LIMBS else role
+            label = {"HINT": hint, "ROOT": body, "LOOK": "Look At"}.get(kind, role)
+            cells = [_value(own, "weight") if own.use and kind != "HINT" else None]
+            cells.append(_value(own, "turn_weight") if own.use and kind in ("EFFECTOR", "ROOT") else None)
+            cells.append(_value(own, "pin", icon_only=True) if own.use and kind == "EFFECTOR" else None)
+            _target_row(column, _value(own, "use", text=spaced(label)), *cells)
         row = self.layout.row(align=True)
         row.operator("neural_ik.live_flip", icon="MOD_MIRROR")
         row.operator("neural_ik.live_reset", icon="LOOP_BACK")

@@ -92,9 +92,9 @@ class NEURAL_IK_LiveTarget(bpy.types.PropertyGroup):
         name="Pin",
         description="Keep the target on the ground, fixed in the world",
         items=[
-            ("NONE", "Not Pinned", "Use the target's own height"),
-            ("PLANE", "Floor", "Keep it on a plane at the character's floor height"),
-            ("RAY", "Meshes", "Keep it on the meshes below it"),
+            ("NONE", "Not Pinned", "Use the target's own height", "UNPINNED", 0),
+            ("PLANE", "Floor", "Keep it on a plane at the character's floor height", "PINNED", 1),
+            ("RAY", "Meshes", "Keep it on the meshes below it", "MESH_GRID", 2),
         ],
         update=_changed,
     )

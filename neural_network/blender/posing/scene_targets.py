@@ -13,12 +13,13 @@ from mathutils import Matrix, Quaternion
 from ...core import forward_kinematics as fk
 from ...core import rotations
 from ...core.skeleton import Skeleton
-from ...core.tree import limb
+from ...core.tree import chain, limb
 from ...ik.drag_session import DragSession
 from ...ik.extra_targets import EYES
 from ...ik.solver import REACHED
 from ..host import actions, rig_checks
-from ..host.rig import metres
+from ..host.control_rigs import ControlRig
+from ..host.rig import Rig, metres
 from .state import BESIDE, ROOT, LiveCharacter, Target, effector_roles, local, settings_of, target_objects
 
 GIVEN = 4096  # rotations that Live IK gave a target, any of which may come back when a drag is cancelled
@@ -108,17 +109,51 @@ def _hint_transform(skeleton: Skeleton, posed: np.ndarray, effector: int) -> np.
     return np.array([*(joint + out * HINT_DISTANCE * skeleton.leg_length), 1.0, 0, 0, 0])
 
 
-def select_first(context: bpy.types.Context, collection: bpy.types.Collection) -> None:
-    """Select the right hand's target, or the first one there is, so that G moves it."""
+def select_first(context: bpy.types.Context, collection: bpy.types.Collection, wanted: list[str] | None = None) -> None:
+    """Select the targets of the roles ``wanted``, else the right hand's, or the first one there is, so that G moves it."""
     found = target_objects(collection)
-    target = found.get(("EFFECTOR", "RightHand")) or next(iter(found.values()), None)
-    if target is None or context.mode != "OBJECT":
+    asked = [
+        ob for role in wanted or () if (ob := found.get(("ROOT" if role == ROOT else "EFFECTOR", role))) is not None
+    ]
+    first = found.get(("EFFECTOR", "RightHand")) or next(iter(found.values()), None)
+    asked = asked or ([first] if first is not None else [])
+    if context.mode != "OBJECT":
         return
     for other in list(context.selected_objects):
         other.select_set(False)
-    if target.name in context.view_layer.objects:
-        target.select_set(True)
-        context.view_layer.objects.active = target
+    for target in asked:
+        if target.name in context.view_layer.objects:
+            target.select_set(True)
+            context.view_layer.objects.active = target
+
+
+def roles_of_selected(ob: bpy.types.Object, rig: Rig) -> list[str]:
+    """Roles of the targets that move what is selected in Pose Mode, the active bone's last: a finger or forearm means its hand.
+
+    A bone above several effectors means the root. Empty outside of Pose Mode.
+    """
+    if ob.mode != "POSE":
+        return []
+    every: Any = ob.pose.bones
+    active = ob.data.bones.active
+    selected = [pb.name for pb in every if (pb if hasattr(pb, "select") else pb.bone).select]
+    selected.sort(key=lambda name: active is not None and name == active.name)
+    controlled = {c.bone: int(rig.index[c.joint]) for c in rig.controls} if isinstance(rig, ControlRig) else {}
+    skeleton = rig.skeleton
+    ends = {int(rig.index[effector]): skeleton.names[effector] for effector in skeleton.effectors}
+    if rig.roles:
+        ends = {int(rig.index[effector]): rig.roles[effector] for effector in skeleton.effectors}
+    out: list[str] = []
+    for name in selected:
+        if name not in rig.bones:
+            continue
+        bone = rig.bones.index(name)
+        bone = controlled.get(bone, bone)
+        above = [role for b in chain(rig.parents, bone) if (role := ends.get(b)) is not None]
+        below = [role for b, role in ends.items() if bone in chain(rig.parents, b)]
+        role = above[0] if above else below[0] if len(below) == 1 else ROOT
+        out = [*(other for other in out if other != role), role]
+    return out
 
 
 def remove(collection: bpy.types.Collection) -> None:

@@ -109,6 +109,7 @@ class NEURAL_IK_PT_roles(Panel, bpy.types.Panel):
 
     bl_label = "Roles"
     bl_parent_id = "NEURAL_IK_PT_main"
+    bl_order = 0
     bl_options = {"DEFAULT_CLOSED"}
 
     @classmethod

@@ -31,6 +31,7 @@ class NEURAL_IK_OT_teach(jobs.Pumped, Button, bpy.types.Operator):
     bl_idname = "neural_ik.teach"
     bl_label = "Teach from Action"
     bl_options = {"REGISTER"}
+    panel = jobs.TEACH
 
     actions: StringProperty(
         name="Actions",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The panel Live."""
+"""The panel Live Learning: learn while a rig moves, and let it drive."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import bpy
 
 from ...core.messages import counted
-from ..host import curve
-from ..host.panels import TAB, paragraph
+from ..host import curve, jobs
+from ..host.panels import TAB, TEACH, paragraph, running
 from . import lessons
 from .operators import STATUS_TEXTS
 from .properties import settings
@@ -26,7 +26,8 @@ STATUS_ICONS = {
 class NEURAL_IK_PT_teach(bpy.types.Panel):
     """Teach, listen, send, drive and record."""
 
-    bl_label = "Live"
+    bl_label = "Live Learning"
+    bl_order = TEACH
     bl_space_type = "VIEW_3D"
     bl_region_type = "UI"
     bl_category = TAB
@@ -35,6 +36,7 @@ class NEURAL_IK_PT_teach(bpy.types.Panel):
     def draw(self, context: bpy.types.Context) -> None:
         """Draw the panel, from top to bottom in the order of use."""
         layout, asked = self.layout, settings(context)
+        running(layout, context, jobs.TEACH)
         _draw_teaching(layout, asked)
         _draw_lesson(layout, context)
         _draw_listening(layout, asked)
