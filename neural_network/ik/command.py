@@ -100,6 +100,7 @@ def run_test(args: argparse.Namespace, say: Say) -> int:
         _write_json(json.dumps(_finite(card), indent=1, allow_nan=False), json_path, say)
     if args.report is not None:
         write_whole(args.report, report.html(net, poses, samples, card, ()).encode("utf-8", "backslashreplace"))
+        say(f"Report: {args.report.resolve()}")
     return 1 if quality.failed(card) else 0
 
 

@@ -107,6 +107,14 @@ def refined_errors(
 
     Without ``rotations_given`` these are not told, neither to the network nor to the steps.
     """
+    rot, shift = refined(net, targets, rotations_given, hypotheses)
+    return errors_of(net.skeleton, rot, targets, truth, shift)
+
+
+def refined(
+    net: Network, targets: Targets, rotations_given: bool = True, hypotheses: int | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Core rotations (3, J, N) after the steps of :func:`refined_errors`, and where the root's head is (3, N), if it was found."""
     told = rotations_given and net.layout.orientations
     asked = targets if told else batches.without_rotations(net.skeleton, targets)
     rot, shift = batches.predict(net, asked, told)
@@ -120,7 +128,7 @@ def refined_errors(
     free = shift is not None
     likely = None if net.prior is None or free else likely_steps.proposal(net.prior, rot, aims, hypotheses)
     done = likely_steps.refine(net.skeleton, rot, aims, REFINE_STEPS, likely, shift=shift, free_root=free)
-    return errors_of(net.skeleton, done.rot, targets, truth, done.shift)
+    return done.rot, done.shift
 
 
 def without_context(net: Network, samples: Samples, rows: np.ndarray) -> Errors:

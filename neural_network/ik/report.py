@@ -22,12 +22,20 @@ from ..learning.page import FIRST, INK, SECOND, TableRow
 from ..motion.pose_set import PoseSet
 from ..motion.splits import PART_NAMES, TEST
 from . import batches, errors, quality
-from .context import Samples, Targets
+from .context import Samples
 from .errors import REFINE_STEPS
 from .network import Network, sizes
 
 FRAMES_MOST = 5000  # test frames in the histogram, evenly spaced
-PERCENTILES = (5, 25, 50, 75, 95, 100)  # of the test frames' error: the poses that are drawn
+PERCENTILES = (
+    100,
+    98,
+    95,
+    90,
+    50,
+    10,
+)  # of the test frames' joint error after the exact steps: the poses that are drawn
+ACROSS = 3  # poses beside each other
 LEAKY = (
     "<strong>Leaky split.</strong> The test frames were drawn at random, so each has near-copies among the training frames. "
     "These figures flatter; measure with the split <code>block</code> or <code>clip</code>."
@@ -55,7 +63,8 @@ def html(
         page.section("Errors, beside the plain answers", _figures(card), _lead(card)),
         page.section("Figures, bars and rivals", page.figures_table(cards.figures_from_json(card["figures"]))),
         page.section(
-            "Test poses, from the best to the worst", _nothing() if held is None else _poses(net, held, poses)
+            "Test poses after the exact steps, the worst first",
+            _nothing() if held is None else _poses(net, held, poses),
         ),
         page.section("Distribution of the errors", _nothing() if held is None else _histogram(held)),
         page.section("Error of each action", _actions(card)),
@@ -75,10 +84,12 @@ class _Held:
     """What the pictures need of the test frames."""
 
     rows: np.ndarray  # (N) rows of the PoseSet
-    alone: np.ndarray  # (E, N) [m]
-    exact: np.ndarray  # (E, N) [m]
+    alone: np.ndarray  # (E, N) [m] of the effectors, the network alone
+    exact: np.ndarray  # (E, N) [m] of the effectors, after the exact steps
+    joints: np.ndarray  # (N) [m] mean of all joints, after the exact steps
     truth: np.ndarray  # (3, J, K) heads [m] of the poses that are drawn
-    found: np.ndarray  # (3, J, K)
+    found: np.ndarray  # (3, J, K) after the exact steps
+    network: np.ndarray  # (3, J, K) before them
     targets: np.ndarray  # (3, E, K)
     drawn: np.ndarray  # (K) which of ``rows``
 
@@ -91,28 +102,31 @@ def _look(net: Network, poses: PoseSet, samples: Samples) -> _Held | None:
         return None
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), FRAMES_MOST)).round().astype(int)]
     rig, metres = net.skeleton, net.skeleton.leg_length
-    alone, exact = [], []
+    alone, exact, joints = [], [], []
     for part in errors.chunks(rows):
         targets, truth = batches.asked(net.layout, rig, samples, part)
         alone.append(errors.predicted(net, targets, truth).effector)
-        exact.append(errors.refined_errors(net, targets, truth).effector)
-    off = np.concatenate(alone, axis=1)
-    order = np.argsort(off.mean(axis=0), kind="stable")
+        after = errors.refined_errors(net, targets, truth)
+        exact.append(after.effector)
+        joints.append(after.joints)
+    off = np.concatenate(joints)
+    order = np.argsort(off, kind="stable")
     drawn = order[np.round(np.array(PERCENTILES) / 100 * (len(rows) - 1)).astype(int)]
     targets, truth = batches.asked(net.layout, rig, samples, rows[drawn])
     return _Held(
         rows,
-        off,
+        np.concatenate(alone, axis=1),
         np.concatenate(exact, axis=1),
+        off,
         truth.heads * metres,
-        _heads(net, targets) * metres,
+        _heads(net, *errors.refined(net, targets)) * metres,
+        _heads(net, *batches.predict(net, targets)) * metres,
         targets.positions * metres,
         drawn,
     )
 
 
-def _heads(net: Network, targets: Targets) -> np.ndarray:
-    rot, shift = batches.predict(net, targets)
+def _heads(net: Network, rot: np.ndarray, shift: np.ndarray | None) -> np.ndarray:
     _, heads = fk.forward_components(net.skeleton, rot, net.skeleton.offsets / net.skeleton.leg_length)
     return heads if shift is None else heads + shift[:, None]
 
@@ -251,51 +265,58 @@ def _plain(value: Any) -> str:
 
 
 def _poses(net: Network, held: _Held, poses: PoseSet) -> str:
-    """Stick figures of the ranked test poses, true and predicted, from the front and from the side."""
+    """Stick figures of the ranked test poses, captured and as they come out, each from the front and from the side."""
     count = len(held.drawn)
-    figure, axes = page.figure(2, count, 9.6, 4.8)
+    lines = -(-count // ACROSS)
+    figure, axes = page.figure(lines, 2 * ACROSS, 10.4, 5.2 * lines)
     points = np.concatenate([held.truth, held.found], axis=1)
     low, high = points.min(axis=1), points.max(axis=1)  # (3, K): each pose is centred, on its own lowest point
     half = 0.5 * float((high - low)[:2].max()) + 0.06
     tall = float((high - low)[2].max()) + 0.12
     words = []
     for k in range(count):
-        mean = held.alone[:, held.drawn[k]].mean() * 1000
-        name = poses.clip_names[int(poses.clip[held.rows[held.drawn[k]]])]
-        rank = "worst" if PERCENTILES[k] == 100 else f"{PERCENTILES[k]} %"
-        words.append(f"{rank}: {name}, {mean:.1f} mm")
+        mean = held.joints[held.drawn[k]] * 1000
+        row = int(held.rows[held.drawn[k]])
+        clip = int(poses.clip[row])
+        frame = row - poses.rows(clip).start + 1
+        rank = "the worst" if PERCENTILES[k] == 100 else f"worse than {PERCENTILES[k]} %"
+        words.append(f"{rank}: {poses.clip_names[clip]}, frame {frame}, {mean:.1f} mm")
         for view, across in enumerate((0, 1)):
-            ax = axes[view, k]
+            ax = axes[k // ACROSS, 2 * (k % ACROSS) + view]
             _stick_figure(ax, net.skeleton, held, k, across)
             middle = 0.5 * (low + high)[across, k]
             ax.set_xlim(middle - half, middle + half)
             ax.set_ylim(low[2, k] - 0.06, low[2, k] - 0.06 + tall)
-        axes[0, k].set_title(f"{rank}\n{page.short(name, 16)}\n{mean:.1f} mm", fontsize=9, color=INK)
-    for view, word in enumerate(("front", "side")):
-        ax = axes[view, 0]
-        look = {"rotation": 90, "va": "center", "ha": "right", "fontsize": 9, "color": page.FAINT}
-        ax.text(0.0, 0.5, word, transform=ax.transAxes, **look)
+            ax.text(
+                0.5, -0.02, ("front", "side")[view], transform=ax.transAxes, ha="center", fontsize=8, color=page.FAINT
+            )
+        ax = axes[k // ACROSS, 2 * (k % ACROSS)]
+        title = f"{rank}: {mean:.1f} mm\n{page.short(poses.clip_names[clip], 26)}, frame {frame}"
+        ax.set_title(title, fontsize=10, color=INK, loc="left")
+    for spare in range(2 * count, axes.size):
+        axes.flat[spare].set_axis_off()
     caption = (
-        "Solid: the captured pose. <span class=first>Dashed: the network alone</span>, before any exact step. "
-        "<span class=second>Rings: the targets.</span> Front view (its left is on the right) above, side view (facing left) "
-        "below. Frames are picked by rank of their mean effector error, not by looks: "
+        "Solid: the captured pose. <span class=first>Dashed: the pose after the exact steps</span>, as Live IK shows it. "
+        "Dotted: the network before them. <span class=second>Rings: the targets.</span> Front view (its left is on the right), and "
+        "side view (facing left). Frames are picked by rank of their mean joint error after the exact steps, not by looks: "
         f"{page.text('; '.join(words))}."
     )
-    words_for_it = "Stick figures of test poses, true and predicted, from the front and from the side"
+    words_for_it = "Stick figures of test poses, captured and after the exact steps, the worst first"
     return page.picture(figure, words_for_it, caption, "poses")
 
 
 def _stick_figure(ax: Any, rig: Skeleton, held: _Held, k: int, across: int) -> None:
-    """Pose ``k`` as it was captured and as the network answers, with its targets; ``across`` is the axis to the right."""
+    """Pose ``k`` as it was captured, as the network says and as it comes out, with its targets; ``across`` is the axis to the right."""
     bones = np.array([(int(p), j) for j, p in enumerate(rig.parents) if p >= 0])
     for heads, look in (
-        (held.truth, {"color": INK, "lw": 1.6, "solid_capstyle": "round"}),
-        (held.found, {"color": FIRST, "lw": 1.5, "ls": (0, (2.2, 1.4))}),
+        (held.network, {"color": page.FAINT, "lw": 1.0, "ls": ":"}),
+        (held.truth, {"color": INK, "lw": 2.0, "solid_capstyle": "round"}),
+        (held.found, {"color": FIRST, "lw": 1.8, "ls": (0, (2.2, 1.4))}),
     ):
         lines = np.full((2, len(bones), 3), np.nan)  # from head to head, and a gap before the next bone
         lines[:, :, :2] = heads[[across, 2], :, k][:, bones]
         ax.plot(*lines.reshape(2, -1), **look)
-    ring = {"mfc": "none", "mec": SECOND, "ms": 6.5, "mew": 1.3, "clip_on": False}
+    ring = {"mfc": "none", "mec": SECOND, "ms": 7.5, "mew": 1.4, "clip_on": False}
     ax.plot(held.targets[across, :, k], held.targets[2, :, k], "o", **ring)
     ax.set_aspect("equal")
     ax.set_axis_off()

@@ -264,6 +264,10 @@ def train(
         state = load_state(state_path(args.weights), belongs_to)
         job.say(f"Resuming after epoch {state.epoch}; best so far {state.best_value * 1000:.1f} mm.")
     usage = _usage()
+    if show:
+        job.say(
+            "share done  epoch  FK: effectors from their targets, in training  validation: on held-out poses  *: best so far"
+        )
 
     def on_epoch(epoch: Epoch) -> None:
         if show:
@@ -410,6 +414,7 @@ def _write_beside(job: Job, trained: Trained, card: dict[str, Any]) -> bool:
         try:
             if path is not None:
                 write_whole(path, text().encode("utf-8", "backslashreplace"))
+                job.say(f"{'Report' if path == args.report else 'Figures'}: {path.resolve()}")
         except Exception as error:  # whatever is wrong with a page, the training is worth more
             words = str(error) if isinstance(error, OSError) else f"cannot make {path}: {error}"
             job.complain(f"{words}; the training is complete without it")

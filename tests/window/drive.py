@@ -20,6 +20,8 @@ from typing import Any
 import bpy
 
 TAB = "Neural IK"
+presses: list[str] = []
+"""The buttons that were pressed with the mouse so far."""
 Steps = Generator[float, None, Any]
 
 
@@ -123,6 +125,7 @@ def press(operator: str) -> Steps:
                 bpy.ops.ui.copy_python_command_button()
             found = manager.clipboard
         if found.startswith(f"bpy.ops.{operator}("):
+            presses.append(operator)
             yield from click(x, y)
             return
         seen.append(found)

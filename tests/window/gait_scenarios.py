@@ -13,7 +13,7 @@ import drive
 from drive import Steps, inside, picture, press, until
 
 EXTENSION = "bl_ext.user_default.neural_ik"
-OPEN = ("NEURAL_IK_PT_main", "NEURAL_IK_PT_gait", "NEURAL_IK_PT_gait_body", "NEURAL_IK_PT_gait_style")
+OPEN = ("NEURAL_IK_PT_gait", "NEURAL_IK_PT_gait_body", "NEURAL_IK_PT_gait_style")
 
 
 def wing(name: str) -> Any:
@@ -22,7 +22,7 @@ def wing(name: str) -> Any:
 
 def only_gait() -> None:
     """Show only the Gait panel and its parts, expanded."""
-    rooms = ("data", "learn", "posing", "gait", "teach", "roles", "effectors")
+    rooms = ("roles", "effectors", "learn", "data", "posing", "gait", "teach")
     modules = [wing(name) for name in ("host.main_panel", *(f"{room}.panel" for room in rooms))]
     for module in reversed(modules):
         module.unregister()

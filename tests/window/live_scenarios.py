@@ -114,9 +114,6 @@ def begin(install: Callable[[], Steps]) -> Steps:
         bpy.ops.object.select_all(action="SELECT")
         bpy.ops.object.delete()
         bpy.ops.neural_ik.add_demo_character()
-        if not wing("host.memory").SHIPPED_WEIGHTS.exists():
-            bpy.ops.neural_ik.train(epochs=5)
-        bpy.ops.neural_ik.load_weights()
     bpy.context.scene.frame_set(20)
     look()
     with inside():
@@ -128,13 +125,15 @@ def dragging(install: Callable[[], Steps], out: Path) -> Steps:
     """Drag, undo, redo, Esc, scrub, key, cancel, undo of the cancel, bake and a bake ended by Esc."""
     yield from begin(install)
     before = channels()
+    drive.presses.clear()
     yield from press("neural_ik.live_start")
     yield from until(lambda: wing("posing.live_ik").collections(), "the targets")
     assert np.abs(channels() - before).max() == 0, "starting moves nothing"
     yield from picture(out / "live_1_begun.png")
 
     hand = target("RightHand")
-    yield from select(hand)
+    assert bpy.context.active_object == hand, "G moves it without another click"
+    assert len(drive.presses) <= 2, f"to a dragged hand: {drive.presses}"
     solves = live().solves
     yield from drag(hand, (-110, 90), 60, "CLICK")
     figures = {

@@ -26,7 +26,7 @@ def only_roles() -> None:
     """Show only the Roles panel, expanded: scripts cannot expand panels, but newly registered ones follow their options."""
     names = (
         "host.main_panel",
-        *(f"{room}.panel" for room in ("data", "learn", "posing", "teach", "roles", "effectors")),
+        *(f"{room}.panel" for room in ("roles", "effectors", "learn", "data", "posing", "gait", "teach")),
     )
     modules = [wing(name) for name in names]
     for module in reversed(modules):

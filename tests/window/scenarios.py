@@ -73,32 +73,22 @@ def state(ob: Any) -> dict[str, Any]:
 
 
 def newcomer() -> Steps:
-    """From the zip to passing tests, by clicks alone; a picture of each step and the longest gaps."""
+    """From the zip to weights of one's own, the card and every step alone, by clicks; a picture of each and the longest gaps."""
     out = Path(OUT)
     yield from install()
-    with inside():
-        bpy.ops.object.select_all(action="SELECT")
-        bpy.ops.object.delete()
     yield from picture(out / "1_installed.png")
     yield from press("neural_ik.add_demo_character")
     yield from until(lambda: bpy.data.objects.get("Neural IK Demo"), "the demo character")
-    with inside():
-        bpy.ops.view3d.view_selected()
+    ob = bpy.data.objects["Neural IK Demo"]
+    assert ob.location.x > 1, "it stands beside the cube, not in it"
     bpy.context.scene.frame_set(8)
-    yield 0.5
+    yield 0.8
+    seen = live_scenarios.on_screen(ob.matrix_world @ ob.pose.bones["Head"].head)
+    view = drive.region("WINDOW")
+    assert view.x < seen[0] < view.x + view.width, "it is framed"
+    assert view.y < seen[1] < view.y + view.height, "it is framed"
     yield from picture(out / "2_demo_character.png")
-    yield from press("neural_ik.extract_data")
-    yield from until(lambda: keep().poses is not None and idle(), "the poses")
-    assert keep().unsaved
-    yield from picture(out / "3_extracted.png")
-    yield from press("neural_ik.save_data")
-    yield from until(lambda: not keep().unsaved, "the file")
-    assert kept().poses.exists()
-    yield from picture(out / "4_saved.png")
-    yield from press("neural_ik.show_path")
-    yield from picture(out / "5_show_path.png")
-    assert "standalone_trainer.py --data" in bpy.context.window_manager.clipboard
-    yield from key("ESC")
+
     figures = {}
     with Gaps() as plain:  # the window's own frame time: it is drawn all the while, as it is during training
         for _ in range(30):
@@ -106,10 +96,14 @@ def newcomer() -> Steps:
             yield 0.1
     figures["longest gap, only drawing [ms]"] = round(plain.longest * 1000, 1)
     bpy.context.scene.neural_ik.epochs = 60  # enough for a curve, and quick with software rendering
-    yield from press("neural_ik.train")
-    yield from until(lambda: not idle(), "the trainer to start")
+    drive.presses.clear()
+    yield from press("neural_ik.learn")
     yield from until(lambda: len(keep().curve) >= 30 or idle(), "half of the training", 200)
-    yield from picture(out / "6_training.png")
+    assert not keep().unsaved
+    assert kept().poses.exists()
+    with inside():
+        assert bpy.ops.neural_ik.live_start.poll(), "one can pose meanwhile"
+    yield from picture(out / "3_learning.png")
     with Gaps() as training:
         while not idle():
             yield 0.05
@@ -117,11 +111,29 @@ def newcomer() -> Steps:
     figures["epochs"] = len(keep().curve)
     assert keep().training.startswith("Trained Neural IK Demo, and all tests pass"), keep().training
     assert keep().network is not None
+    assert keep().network_file == kept().weights("ik")
+    assert len(drive.presses) <= 2, f"to weights of one's own: {drive.presses}"
+    figures["presses to weights of one's own"] = len(drive.presses)
+    yield from picture(out / "4_learned.png")
+    with inside("UI"):
+        bpy.ops.neural_ik.show_card("INVOKE_DEFAULT")
+    yield from picture(out / "5_card.png")
+    yield from key("ESC")
+
+    yield from press("neural_ik.extract_data")
+    yield from until(lambda: keep().unsaved and idle(), "the poses")
+    yield from press("neural_ik.save_data")
+    yield from until(lambda: not keep().unsaved, "the file")
+    yield 0.6  # the panel has another line
+    yield from press("neural_ik.show_path")
+    yield from picture(out / "6_show_path.png")
+    assert "standalone_trainer.py --data" in bpy.context.window_manager.clipboard
+    yield from key("ESC")
+    yield from press("neural_ik.load_weights")
     yield from press("neural_ik.run_tests")
     yield from until(lambda: keep().results and idle(), "the results")
     assert [line.passed for line in keep().results[:6]] == [True] * 6, keep().results
     assert "Neural IK Tests" in bpy.data.texts
-    yield from picture(out / "7_tested.png")
     (out / "figures.json").write_text(json.dumps(figures) + "\n")
 
 

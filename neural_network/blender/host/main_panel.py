@@ -72,15 +72,14 @@ def in_memory(layout: Any, context: bpy.types.Context) -> None:
     """Draw which poses and weights are in memory, and why not the character's own."""
     keep = memory.memory
     column = layout.column(align=True)
+    ob = characters.active_object(context)
+    own = keep.network is not None and ob is not None and keep.network_from == ob.name
     if keep.poses is not None:
-        star = " (not saved)" if keep.unsaved else ""
-        paragraph(column, f"Poses in memory: {keep.poses.frames:,}{star}", context, "ACTION")
+        star = " (not saved)" if keep.unsaved else ", own weights" if own else ""
+        paragraph(column, f"{counted(keep.poses.frames, 'pose')} in memory{star}", context, "ACTION")
         paragraph(column, keep.poses_note, context, "BLANK1")
-    if keep.network is not None:
-        ob = characters.active_object(context)
-        whose = "own" if ob is not None and keep.network_from == ob.name else keep.network_from
-        date = f", {keep.trained}" if keep.trained else ""
-        paragraph(column, f"Weights: {whose}{date}", context, "NETWORK_DRIVE")
+    if keep.network is not None and not (own and keep.poses is not None and not keep.unsaved):
+        paragraph(column, f"Weights: {'own' if own else keep.network_from}", context, "NETWORK_DRIVE")
         paragraph(column, keep.network_note, context, "BLANK1")
 
 

@@ -165,7 +165,7 @@ def consequence(context: bpy.types.Context) -> str:
     weights = characters.kept(subject).weights(characters.IK) if subject is not None else None
     if subject is None or weights is None or not weights.exists():
         return "The weights in memory are forgotten. No file is deleted"
-    return f"Deletes what {subject.name} has learned: {weights} ({memory.written(weights)}). Its poses and actions stay"
+    return f"Deletes {weights.name} of {subject.name}, of {memory.written(weights)}. Its poses and actions stay"
 
 
 class NEURAL_IK_OT_reset_weights(Button, bpy.types.Operator):
