@@ -35,6 +35,30 @@ def blender() -> str | None:
     return os.environ.get("BLENDER") or shutil.which("blender")
 
 
+def command(words: list[str], visible: Path, user: Path) -> subprocess.CompletedProcess[str]:
+    """Run Blender without a window, as a user with a profile of its own; it sees the folder ``visible``."""
+    script = os.environ.get("NIK_BLENDER_GUI")
+    start = [script, "exec", "blender"] if script else [str(blender())]
+    env = {
+        **os.environ,
+        "BLENDER_USER_RESOURCES": str(user),
+        "BLENDER_GUI_PROFILE": "neural-ik-installs",
+        "BLENDER_GUI_BIND": str(visible),
+    }
+    return subprocess.run([*start, *words], cwd=REPO, env=env, capture_output=True, text=True, check=False, timeout=120)
+
+
+def script() -> str:
+    """The script that runs a Blender in a place of its own; empty where the Blender of this machine is used."""
+    return os.environ.get("NIK_BLENDER_GUI", "")
+
+
+def reset(profile: str) -> None:
+    """Forget what the user ``profile`` of that script has installed."""
+    env = {**os.environ, "BLENDER_GUI_PROFILE": profile}
+    subprocess.run([script(), "reset-profile"], env=env, cwd=REPO, check=True, capture_output=True)
+
+
 def build(folder: Path) -> Path:
     """The extension's zip, built by that Blender's own command."""
     script = os.environ.get("NIK_BLENDER_GUI")

@@ -8,6 +8,7 @@ from typing import Any
 import bpy
 
 from ...core.messages import counted
+from ...core.reference_rig import EFFECTORS
 from ...rigs.roles import ROLE_NAMES
 from . import characters, memory, rig
 from .panels import CHARACTER, Panel, paragraph
@@ -54,8 +55,10 @@ def understood(context: bpy.types.Context, ob: bpy.types.Object) -> tuple[str, b
     missing = [role for role in ROLE_NAMES if role not in found]
     if not missing:
         return f"A person: all {len(found)} roles found", False
-    few = ", ".join(missing[:2]) + (f" and {len(missing) - 2} more" if len(missing) > 2 else "")
-    return f"A person without {few}: see Roles", True
+    lost = [role for role in missing if role in EFFECTORS]
+    if lost:
+        return f"A person without {', '.join(lost)}: see Roles", True
+    return f"A person: {len(found)} of {len(ROLE_NAMES)} roles, all it needs", False
 
 
 def on_disk(context: bpy.types.Context) -> str:

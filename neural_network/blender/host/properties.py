@@ -76,6 +76,8 @@ class NEURAL_IK_Preferences(bpy.types.AddonPreferences):
         layout = self.layout
         layout.prop(self, "folder")
         layout.label(text=f"In use: {folder()}", icon="FILE_FOLDER")
+        if not self.folder:
+            layout.label(text="Uninstalling deletes this folder: choose one of your own to keep it", icon="INFO")
         found, problems = characters.stored(folder())
         for character in found:
             layout.label(text=f"{character.name} ({character.folder.name})", icon="ARMATURE_DATA")
