@@ -724,6 +724,67 @@ root floor
 """,
         ("l", "r"),
     )
+    out["makehuman default"] = (
+        """
+root hips =Hips
+ pelvis.* hips~thigh
+  upperleg01.* thigh =Thigh
+   upperleg02.* thigh~knee
+    lowerleg01.* knee =Shin
+     lowerleg02.* knee~ankle
+      foot.* ankle =Foot
+       toe1-1.* toe =ToeBase
+        toe1-2.* toetip
+       toe2-1.* toe =ToeBase
+        toe2-2.* toetip
+ spine05 spine =Spine
+  spine04 spine~spine1 =Spine1
+   spine03 spine1 =Spine1
+    spine02 spine1~spine2 =Spine1
+     spine01 spine2 =Spine2
+      breast.* breast
+      clavicle.* collar =Shoulder
+       shoulder01.* collar~arm~0.5
+        upperarm01.* arm =Arm
+         upperarm02.* arm~elbow
+          lowerarm01.* elbow =ForeArm
+           lowerarm02.* elbow~wrist
+            wrist.* wrist =Hand
+             finger1-1.* thumb
+              finger1-2.* thumb~thumbtip
+             metacarpal1.* wrist~index
+              finger2-1.* index
+               finger2-2.* index~fingertip
+             metacarpal2.* wrist~middle
+              finger3-1.* middle
+      neck01 neck =NeckLower
+       neck02 neck1
+        neck03 neck1~head =NeckUpper
+         head head =Head
+          jaw jaw
+          eye.* eye
+""",
+        ("L", "R"),
+    )
+    out["animal's legs"] = (
+        """
+hips hips =Hips
+ spine spine =Spine
+  chest spine2 =Spine1
+   neck neck =NeckLower
+    head head =Head
+   shoulder.* collar =Shoulder
+    upper_arm.* arm =Arm
+     forearm.* elbow =ForeArm
+      hand.* wrist =Hand
+ thigh.* thigh =Thigh
+  shin.* knee =Shin
+   metatarsal.* hock
+    foot.* paw =Foot
+     toe.* pawtip =ToeBase
+""",
+        ("L", "R"),
+    )
     out["lafan1"] = (
         """
 Hips hips =Hips

@@ -60,3 +60,33 @@ def test_weights_of_another_character_do_not_keep_a_new_one_from_the_shipped_one
     stylised = blender_rigs.build("stylised, few bones", rigs.all_rigs()["stylised, few bones"])
     bpy.context.view_layer.objects.active = stylised
     assert characters.weights_for(stylised).skeleton.names[0] == "body"
+
+
+APART = """
+root floor
+ hips hips
+  spine spine
+   chest spine2
+    neck neck
+     head head
+    upper_arm.* arm
+     forearm.* elbow
+  thigh.* thigh
+   shin.* knee
+ foot.* ankle
+ hand.* wrist
+"""
+"""Hands and feet follow the root, as controls do."""
+
+
+def test_hands_and_feet_apart_from_their_limbs_are_said_and_effectors_pose_the_rest(empty: Any) -> None:
+    import bpy
+
+    ob = blender_rigs.build("apart", rigs.build("apart", APART, ("L", "R")))
+    with pytest.raises(RuntimeError, match=r"foot.L.*are not below hips.*Ctrl P.*Find Effectors"):
+        bpy.ops.neural_ik.live_start()
+    assert bpy.ops.neural_ik.effectors_find() == {"FINISHED"}
+    ob.pose.bones["upper_arm.L"].keyframe_insert("rotation_quaternion", frame=1)
+    ob.pose.bones["upper_arm.L"].rotation_quaternion = (0.9, 0.3, 0.1, 0.2)
+    ob.pose.bones["upper_arm.L"].keyframe_insert("rotation_quaternion", frame=9)
+    assert bpy.ops.neural_ik.extract_data() == {"FINISHED"}

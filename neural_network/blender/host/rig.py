@@ -359,18 +359,25 @@ def _controlled(ob: bpy.types.Object, names: tuple[str, ...], parents: np.ndarra
     if missing:
         raise ValueError(
             f"{ob.name}: found no bone for {', '.join(missing)} among its {counted(len(names), 'bone')}; "
-            "choose them in the panel Roles, or name them as common rigs do (Hips, LeftFoot, RightFoot)"
+            "choose them in the panel Roles, or name them as common rigs do (Hips, LeftFoot, RightFoot); a body without them is "
+            "posed by the ends of its limbs: press Find Effectors in the panel Effectors"
             + "".join(f"; {note}" for note in notes)
         )
     hips = chosen["Hips"]
     loose = [role for role, bone in chosen.items() if hips not in tree.chain(parents, bone)]
     if any(role in NEEDED for role in loose):
         raise ValueError(
-            f"{ob.name}: {', '.join(names[chosen[r]] for r in loose)} are not below {names[hips]}{_generated(names)}"
+            f"{ob.name}: {', '.join(names[chosen[r]] for r in loose)} are not below {names[hips]}{_generated(names) or _APART}"
         )
     for role in loose:
         notes.append(f"{names[chosen.pop(role)]} was left out: it is not below {names[hips]}")
     return chosen, notes
+
+
+_APART = (
+    ", so they do not follow the limbs: parent them to the limbs in Edit Mode (Ctrl P, Keep Offset), or press Find Effectors in the "
+    "panel Effectors, which poses this rig by the ends of its limbs"
+)
 
 
 def _generated(names: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core import rotations, tree
 from ...core import skeleton as skeletons
+from ...core.skeleton import SkeletonMismatch
 from ...ik import other_bones
 from ...ik.network import Network
 from . import actions, control_rigs, dependencies, runtime
@@ -38,6 +39,12 @@ def fit(ob: bpy.types.Object, net: Network) -> Rig:
     known = rigs.read(ob, theirs)  # creatures are matched by bone name
     if known.skeleton.fingerprint == theirs.fingerprint:
         return known
+    if other_bones.is_human(theirs.names) and not other_bones.is_human(rig.roles):
+        ends = ", ".join(ours.names[e] for e in ours.effectors)
+        raise SkeletonMismatch(
+            f"{ob.name} belongs to another skeleton: it is posed by {ends} as a creature is, and these weights move people. Train for "
+            "this rig (Extract Data, Save to Disk, Train); if it is a person, choose its bones in the panel Roles"
+        )
     if not set(theirs.names) <= set(rig.roles):
         theirs.require_same(ours, ob.name)
     row = {role: r for r, role in enumerate(rig.roles)}
