@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from ..core import rotations
 from ..core import skeleton as skeletons
 from ..core.reference_rig import reference
 from ..core.skeleton import Skeleton
+from ..core.tree import limb
 from ..learning import layers
 from ..rigs.roles import NECK, ROLE_NAMES, TRUNK
 from . import density, network
@@ -137,14 +139,20 @@ def onto(net: Network, rig: Skeleton, roles: Sequence[str]) -> Network:
         )
     share = shares(theirs.names, roles)
     body = _body(theirs, rig, roles, share)
-    kept = _columns(net, [known.index(role) for role in asked])
+    rows = [known.index(role) for role in asked]
+    kept, whose = _columns(net, rows)
+    unlike = [
+        k
+        for k, (e, row) in enumerate(zip(rig.effectors, rows, strict=True))
+        if _limb_roles(rig, roles, e) != _limb_roles(theirs, theirs.names, theirs.effectors[row])
+    ]  # what is told of such a limb is something else than in training: the mean is taken instead
     old = network.stack(net)
     widths = network.sizes(body, net.layout, net.hidden)
     parameters = np.zeros(layers.parameter_count(widths), np.float32)
     new = layers.stack(parameters, widths)
     for n, ((weights, bias), (into, onto_bias)) in enumerate(zip(old.layers, new.layers, strict=True)):
         if n == 0:
-            weights = weights[kept]
+            weights = np.where(np.isin(whose, unlike)[:, None], 0, weights[kept])
         if n == len(old.layers) - 1:
             weights, bias = (_outputs(array, share, theirs.count) for array in (weights, bias))
         into[...], onto_bias[...] = weights, bias
@@ -159,17 +167,37 @@ def onto(net: Network, rig: Skeleton, roles: Sequence[str]) -> Network:
     )
 
 
-def _columns(net: Network, rows: Sequence[int]) -> np.ndarray:
-    """The input columns of a network that are those of some of its effectors, ``rows``, in their order."""
+def _columns(net: Network, rows: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The input columns of a network that are those of some of its effectors, ``rows``, in their order; and whose effector each is.
+
+    The latter is -1 for columns that are not about the body's limbs.
+    """
     columns = net.layout.columns(net.skeleton)
-    count = len(net.skeleton.effectors)
-    out = []
-    for name in ("targets", "root", "ground", "phase", "task", "mask", "lengths"):
-        found = columns[name]
-        if name in ("targets", "mask", "lengths") and len(found):
-            found = found.reshape(count, -1)[list(rows)].ravel()
-        out.append(found)
-    return np.concatenate(out)
+    out, whose = [], []
+    for name, found in columns.items():
+        if name == "flags":  # they are columns of others
+            continue
+        parts = [found]
+        if name in ("targets", "mask"):
+            parts = [found.reshape(len(net.skeleton.effectors), -1)[list(rows)].ravel()]
+        elif name == "body":
+            parts = [block[list(rows)] for block in _limb_blocks(net, found)]
+        for part in parts:
+            out.append(part.ravel())
+            whose.append(np.repeat(np.arange(len(rows)), part[0].size) if name == "body" else np.full(part.size, -1))
+    return np.concatenate(out), np.concatenate(whose)
+
+
+def _limb_blocks(net: Network, found: np.ndarray) -> list[np.ndarray]:
+    """What the inputs ``found`` say of the body, as blocks (E, n): lengths of limbs, then places."""
+    count, layout = len(net.skeleton.effectors), net.layout
+    sizes = [2] * layout.lengths + [6] * layout.places
+    ends = np.cumsum([0, *(count * size for size in sizes)])
+    return [found[a:b].reshape(count, -1) for a, b in pairwise(ends.tolist())]
+
+
+def _limb_roles(skeleton: Skeleton, roles: Sequence[str], effector: int) -> tuple[str, ...]:
+    return tuple(roles[b] for b in limb(skeleton.parents, skeleton.rest_arm[:, :3, 3], effector))
 
 
 def _outputs(array: np.ndarray, share: np.ndarray, count: int) -> np.ndarray:

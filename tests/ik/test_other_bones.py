@@ -14,6 +14,7 @@ from neural_network.core.reference_rig import EFFECTORS, reference
 from neural_network.core.rotations import matrix_from_axis_angle
 from neural_network.core.skeleton import Skeleton, make
 from neural_network.ik import density, network, other_bones
+from neural_network.ik.context import LAYOUTS
 from neural_network.ik.drag import Drag
 from neural_network.ik.pose_judge import PoseJudge
 from neural_network.ik.solver import Goals, Solver
@@ -148,3 +149,19 @@ def test_limits_are_about_the_axes_that_they_were_learned_on_whatever_the_rolls(
         found.append(judge.judge(rig.from_core(bent), np.zeros((23, 3))).beyond)
     assert found[0] == pytest.approx(found[1])
     assert np.allclose(density.anatomy(own), density.anatomy(rolled))
+
+
+@pytest.mark.parametrize("name", sorted(LAYOUTS))
+def test_networks_of_every_layout_serve_fewer_bones(name: str) -> None:
+    own, layout = reference(), LAYOUTS[name]
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(20, layout.input_count(own)))
+    net = network.init(own, layout, (8,), inputs, np.zeros(layout.output_count(own)), rng)
+    rig, roles = without("NeckUpper", "LeftToeBase", "RightToeBase")
+    fitted = other_bones.onto(net, rig, roles)
+    assert len(fitted.mean) == layout.input_count(rig)
+    rest = rig.rest_arm[:, :3, 3]
+    goals = Goals(rest[list(rig.effectors)], rest[0], np.zeros(3))
+    assert Solver(fitted, rig).solve(goals, steps=10).reached.all()
+    three, left = without("NeckUpper", "NeckLower", "Head", "RightShoulder")
+    assert len(other_bones.onto(net, three, left).mean) == layout.input_count(three)
