@@ -49,9 +49,9 @@ def shares(theirs: Sequence[str], ours: Sequence[str]) -> np.ndarray:
         if role in place and role in ours:
             out[ours.index(role), place[role]] = 1
     for side in ("Left", "Right"):
-        for limb in _LIMBS:
-            for n, part in enumerate(limb):
-                below = [side + other for other in limb[n:] if side + other in ours]
+        for parts in _LIMBS:
+            for n, part in enumerate(parts):
+                below = [side + other for other in parts[n:] if side + other in ours]
                 if side + part in place and below:
                     out[ours.index(below[0]), place[side + part]] = 1
     return out
