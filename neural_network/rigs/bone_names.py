@@ -126,6 +126,11 @@ def has_animal_words(names: Sequence[str]) -> bool:
     return any(word in _ANIMAL for name in names for word in _tokens(name))
 
 
+def words_of(name: str) -> list[str]:
+    """The words and numbers of a bone's name, in small letters, without a prefix that ends in a colon."""
+    return _tokens(re.split(r"[:|]", name)[-1])
+
+
 def _tokens(name: str) -> list[str]:
     words = re.findall(r"[A-Z]+(?![a-zà-ÿ])|[A-Z]?[a-zà-ÿ]+|\d+|[左右]|[^\W\d_A-Za-zà-ÿ左右]+", name)
     return [w.lower() for w in words]

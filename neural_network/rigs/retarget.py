@@ -76,8 +76,11 @@ def retarget(
     target_roles: Roles | Mapping[str, int],
     roles: Roles | None = None,
     plant: bool = True,
+    hand_tails: Mapping[str, np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Retarget a clip to ``target``, whose bones have ``target_roles`` (role -> bone index); ``plant`` as in :func:`.place`.
+    """Retarget a clip to ``target``, whose bones have ``target_roles`` (role -> bone index).
+
+    ``plant`` as in :func:`.place`, ``hand_tails`` as in :func:`.skeleton_body`.
 
     Returns rot_local (F, J, 3) [rad], relative to the target's own rest, and the root's head (F, 3) [m, armature]. Bones
     without a role keep their rest pose; bones above the Hips turn with the Hips, so that one root moves everything. A role
@@ -86,7 +89,7 @@ def retarget(
     if roles is None:
         roles = clip_roles(clip)
     source, motion = clip_motion(clip, roles)
-    body = skeleton_body(target, target_roles)
+    body = skeleton_body(target, target_roles, hand_tails)
     require_legs(source.bones, "clip", roles.notes)
     require_legs(body.bones, "target")
     turned, root_pos = carry(source, motion, body, plant)

@@ -23,6 +23,10 @@ from .bone_tree import ancestors
 from .roles import Roles, find_roles
 
 UP = np.array([0.0, 0.0, 1.0])
+KNUCKLES = (
+    0.7  # of the farthest finger's distance from the wrist: those that begin nearer are thumbs, metacarpals and props
+)
+SIDEWAYS = 0.5  # cosine: hands of rigs whose Y runs along the bone are bent less against the forearm at rest
 EVIDENCE_FRAMES = 80  # frames of a take that are used to find roles
 
 
@@ -115,18 +119,32 @@ def _last_wrist_joint(clip: Clip, hand: int) -> int:
 # ---------------------------------------------------------------- from skeletons
 
 
-def skeleton_body(skeleton: Skeleton, roles: Roles | Mapping[str, int]) -> RigBody:
-    """A Skeleton at rest as retargeting sees it."""
+def skeleton_body(
+    skeleton: Skeleton, roles: Roles | Mapping[str, int], hand_tails: Mapping[str, np.ndarray] | None = None
+) -> RigBody:
+    """A Skeleton at rest as retargeting sees it; ``hand_tails`` [m, armature], by role, of hands whose fingers are no bones of it."""
     table = roles.bones if isinstance(roles, Roles) else roles
     bones = {role: j for role, j in table.items() if j is not None}
     parents, rest = np.asarray(skeleton.parents), np.asarray(skeleton.rest_arm, float)
     heads = rest[:, :3, 3]
     tips = {}
+    hands = [bones[side + "Hand"] for side in ("Left", "Right") if side + "Hand" in bones]
     for j in range(len(parents)):
         if not np.any(parents == j):
-            length = np.linalg.norm(heads[j] - heads[parents[j]]) if parents[j] >= 0 else 1.0
-            tips[j] = heads[j] + rest[j, :3, 1] * length
+            above = heads[j] - heads[parents[j]] if parents[j] >= 0 else rest[j, :3, 1]
+            length = float(np.linalg.norm(above))
+            along = rest[j, :3, 1] * length
+            if j in hands and along @ above < SIDEWAYS * length * length:  # its Y does not run along the bone
+                along = above
+            tips[j] = heads[j] + along
+    tips |= {bones[role]: tail for role, tail in (hand_tails or {}).items() if role in bones}
     return RigBody(parents, heads, _tails(parents, heads, tips, bones), bones)
+
+
+def hand_tail(head: np.ndarray, fingers: np.ndarray) -> np.ndarray:
+    """(3) where a hand points, from where its children (N, 3) begin: the middle of those that are far, without the thumb."""
+    far = np.linalg.norm(fingers - head, axis=1)
+    return np.asarray(fingers[far >= KNUCKLES * far.max()].mean(axis=0))
 
 
 def _tails(
@@ -143,6 +161,9 @@ def _tails(
         if j in tips and (not len(children) or np.allclose(tails[j], heads[j])):
             tails[j] = tips[j]
     for side in ("Left", "Right"):
+        hand = bones.get(side + "Hand")
+        if hand is not None and np.count_nonzero(parents == hand) > 1:
+            tails[hand] = hand_tail(heads[hand], heads[parents == hand])
         for chain in (("Shoulder", "Arm", "ForeArm", "Hand"), ("Thigh", "Shin", "Foot", "ToeBase")):
             present = [bones[side + p] for p in chain if side + p in bones]
             for j, child in itertools.pairwise(present):

@@ -11,6 +11,8 @@ from typing import Any
 import bpy
 import numpy as np
 
+from ...core import forward_kinematics as fk
+from ...core import rotations
 from ...core.messages import counted
 from ...core.reference_rig import reference
 from ...core.skeleton import Skeleton
@@ -19,7 +21,8 @@ from ...formats.importing import FileReport, ImportOptions, floors
 from ...motion import cleaning, pose_set
 from ...motion.clip import Clip
 from ...motion.pose_set import PoseSet
-from ...rigs import retarget, sanity
+from ...rigs import fingers, retarget, rig_body, sanity
+from ...rigs import t_pose as t_pose_rules
 from ...rigs.roles import Roles
 from ..host import actions as blender_actions
 from ..host import armature, control_rigs, keyframes, rig_checks, runtime
@@ -30,6 +33,8 @@ from . import foreign
 from .extract import FPS_KEY
 from .foreign import Found
 
+Fingers = dict[str, np.ndarray]
+"""What :func:`.fingers.finger_turns` gives."""
 SAID_EVERY = 64  # frames of a control rig that are computed from one sign of progress to the next
 
 
@@ -106,13 +111,15 @@ def import_clips(
     rows: list[FileReport] = []
     poses: list[PoseSet] = []
     taken: list[floors.TakeFloor] = []
+    hands: list[Fingers] = []
     total = len(readers) + 1
     for n, (path, reader) in enumerate(readers):
         yield Progress(n, total, path.name)
         steps = _convert(path, reader, options, own)
-        row, found, below = yield from _within(steps, n, total)
+        row, found, below, turns = yield from _within(steps, n, total)
         rows.append(row)
         poses += found
+        hands += turns
         taken += below
     if not poses:
         raise ValueError(f"no clip in {counted(len(readers), 'file')}; the first reason: {rows[0].reason}")
@@ -125,7 +132,7 @@ def import_clips(
         start = (ob, own) if ob is not None and own is not None else None
         if ob is not None:
             _require_unchanged(ob, name, key)
-        names = yield from _key_all(context, start, poses, Progress(len(readers), total, ""))
+        names = yield from _key_all(context, start, poses, hands, Progress(len(readers), total, ""))
     return Imported(tuple(rows), tuple(poses), tuple(names), lifted)
 
 
@@ -169,6 +176,7 @@ def _key_all(
     context: bpy.types.Context,
     start: tuple[bpy.types.Object, Rig] | None,
     poses: Sequence[PoseSet],
+    hands: Sequence[Fingers],
     progress: Progress,
 ) -> Generator[Progress, None, list[str]]:
     """Key every clip as an action, on the armature of ``start`` or on one made for its skeleton; returns the actions' names.
@@ -190,7 +198,7 @@ def _key_all(
             _require_alive([*made, *(body for _, body, _ in bodies)])
             _, other, rig = _body_for(context, bodies, clip, made)
             _require_unchanged(other, other.name, known.setdefault(other.name, _key(other)))
-            steps = write(other, rig, clip)
+            steps = write(other, rig, clip, hands[n])
             while True:
                 try:
                     done_frames = next(steps)
@@ -291,12 +299,12 @@ def poses_of(path: Path, options: ImportOptions, rig: Rig | None) -> tuple[FileR
         try:
             next(work)
         except StopIteration as end:
-            report, poses, _ = end.value
+            report, poses, _, _ = end.value
             return report, poses
 
 
 Reader = Generator[Progress, None, list[Found]]
-Read = tuple[FileReport, list[PoseSet], list[floors.TakeFloor]]
+Read = tuple[FileReport, list[PoseSet], list[floors.TakeFloor], list[Fingers]]
 
 
 def _own_reader(path: Path, options: ImportOptions) -> Reader:
@@ -322,10 +330,11 @@ def _convert(path: Path, reader: Reader, options: ImportOptions, rig: Rig | None
     warnings: list[str] = []
     findings: list[cleaning.Findings] = []
     refused: list[str] = []
+    hands: list[Fingers] = []
     try:
         everyone = yield from reader
     except (ValueError, OSError, MemoryError) as error:
-        return FileReport(str(path), False, reason=_one_line(error)), [], []
+        return FileReport(str(path), False, reason=_one_line(error)), [], [], []
     for one in everyone:
         asked = options
         if one.roles is not None:
@@ -341,16 +350,18 @@ def _convert(path: Path, reader: Reader, options: ImportOptions, rig: Rig | None
                 if rig is None and options.rig == "own":
                     out.append(importing.clip_to_poses(piece, roles=roles))
                     taken.append(floors.NO_FLOOR)
+                    hands.append({})
                     continue
                 taken.append(floors.floor_of(piece, roles))
                 out.append(_carried(piece, roles, rig, options.plant_feet))
+                hands.append(fingers.finger_turns(piece, roles) if rig is not None and _fingers_of(rig) else {})
         except (ValueError, MemoryError) as error:  # other takes of the file may be sound
             refused.append(_one_line(error))
             warnings += [f"{one.clip.name}: not taken. {refused[-1]}"] if len(everyone) > 1 else []
         if len(everyone) > 1:
             yield Progress(1, 1, f"{path.name}: {one.clip.name}")
     if refused and not out:
-        return FileReport(str(path), False, reason=refused[0]), [], []
+        return FileReport(str(path), False, reason=refused[0]), [], [], []
     clip, frames = everyone[-1].clip, sum(one.clip.frames for one in everyone)
     kept = sum(p.frames for p in out)
     report = FileReport(
@@ -367,14 +378,14 @@ def _convert(path: Path, reader: Reader, options: ImportOptions, rig: Rig | None
         up_axis=clip.up_axis,
         warnings=tuple(dict.fromkeys(warnings)),
     )
-    return report, out, taken
+    return report, out, taken, hands
 
 
 def _carried(piece: Clip, roles: Roles, rig: Rig | None, plant: bool) -> PoseSet:
     """A piece on the skeleton of ``rig``, or on the reference rig."""
     target = reference() if rig is None else rig.skeleton
     played = {role: j for j, role in enumerate(target.names if rig is None else rig.roles)}
-    rot, root = retarget.retarget(piece, target, played, roles, plant)
+    rot, root = retarget.retarget(piece, target, played, roles, plant, {} if rig is None else _hand_tails(rig))
     return pose_set.make(target, rot, root, np.zeros(len(rot), int), [piece.name], clip_fps=piece.fps)
 
 
@@ -382,16 +393,77 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def write(ob: bpy.types.Object, rig: Rig, poses: PoseSet) -> Generator[int, None, tuple[bpy.types.Action, object]]:
+def _fingers_of(rig: Rig) -> dict[str, int]:
+    """The fingers of a rig that may be keyed: finger bone -> bone. Those of a control rig have controls of their own."""
+    if isinstance(rig, ControlRig):
+        return {}
+    return fingers.find_fingers(rig.bones, rig.parents, rig.rest[:, :3, 3], _hands(rig))
+
+
+def _hands(rig: Rig) -> dict[str, int]:
+    """Side -> the hand."""
+    own = {role: int(rig.index[j]) for j, role in enumerate(rig.roles)}
+    return {side: own[side + "Hand"] for side in ("Left", "Right") if side + "Hand" in own}
+
+
+def _hand_tails(rig: Rig) -> dict[str, np.ndarray]:
+    """Role -> (3) [m, rig space] where a hand with fingers points."""
+    heads = rig.rest[:, :3, 3] @ rig.turn.T * rig.unit
+    out = {}
+    for side, hand in _hands(rig).items():
+        below = [j for j in range(len(rig.bones)) if rig.parents[j] == hand]
+        if len(below) > 1:
+            out[side + "Hand"] = rig_body.hand_tail(heads[hand], heads[below])
+    return out
+
+
+def _finger_channels(
+    ob: bpy.types.Object, rig: Rig, poses: PoseSet, turns: Fingers
+) -> dict[tuple[str, str], np.ndarray]:
+    """The rotations of fingers as values to key."""
+    found = _fingers_of(rig) if turns else {}
+    if not found:
+        return {}
+    rest = rig.rest.copy()
+    rest[:, :3, :3] = rig.turn @ rest[:, :3, :3]
+    rest[:, :3, 3] = rest[:, :3, 3] @ rig.turn.T * rig.unit
+    tails = np.array([pb.bone.tail_local for pb in ob.pose.bones]) @ rig.turn.T * rig.unit
+    body = rig_body.skeleton_body(rig.skeleton, {role: j for j, role in enumerate(rig.roles)}, _hand_tails(rig))
+    t_pose = t_pose_rules.rest_to_t_pose(body)
+    posed = fk.armature_matrices(rig.skeleton, poses.rot.astype(np.float64), poses.root_pos.astype(np.float64))
+    turned = posed[..., :3, :3] @ rig.skeleton.rest_arm[:, :3, :3].transpose(0, 2, 1)
+    hands = _hands(rig)
+    place = {side: rig.index.tolist().index(bone) for side, bone in hands.items()}
+    own = fingers.on_rig(
+        turns,
+        found,
+        rig.parents,
+        rest,
+        tails,
+        hands,
+        {side: t_pose[side + "Hand"] for side in hands},
+        {side: turned[:, j] for side, j in place.items()},
+    )
+    out = {}
+    for bone, matrices in own.items():
+        values = rotations.continuous_quaternions(rotations.quaternion_from_matrix(matrices))
+        out[rig.bones[bone], runtime.rotation_channel(rig.modes[bone])] = runtime.in_mode(values, rig.modes[bone])
+    return out
+
+
+def write(
+    ob: bpy.types.Object, rig: Rig, poses: PoseSet, turns: Fingers | None = None
+) -> Generator[int, None, tuple[bpy.types.Action, object]]:
     """One clip as a new action of ``ob``, with a key on every frame from frame 1 on; returns the action and its slot.
 
-    Yields the number of frames done, before the action is made.
+    ``turns`` of fingers go onto those that the rig has. Yields the number of frames done, before the action is made.
     """
     if isinstance(rig, ControlRig):
         named = yield from control_rigs.channels(ob, rig, poses.rot, poses.root_pos)
     else:
         channels = runtime.channels(ob, rig, poses.rot, poses.root_pos)
         named = {(rig.bones[bone], channel): values for (bone, channel), values in channels.items()}
+        named |= _finger_channels(ob, rig, poses, turns or {})
     action, slot = blender_actions.new(poses.clip_names[0], ob.name)
     action.use_fake_user = True
     action[FPS_KEY] = float(poses.clip_fps[0])
