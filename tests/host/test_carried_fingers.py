@@ -107,3 +107,43 @@ def test_fingers_bend_and_spread_as_in_the_source(empty: Any, tmp_path: Path, fa
         offset = rested[name] - degrees[:1]  # fingers of some rigs are not straight at rest
         assert np.abs(seen[name] - degrees - offset).max() < BEND + 2 * abs(float(offset[0])), name
     assert max(degrees.max() for degrees in seen.values()) > 30
+
+
+@pytest.mark.parametrize("family", ["unreal mannequin 5", "vroid", "reallusion cc"])
+def test_a_root_bone_on_the_floor_carries_the_body_over_the_ground(empty: Any, tmp_path: Path, family: str) -> None:
+    import bpy
+
+    clip = rigs.walk(rigs.all_rigs()["mixamo"], frames=40)
+    turns = matrix_from_quaternion(clip.rotations)
+    yaw = np.linspace(0, 1.5, clip.frames)[:, None] * [0, 1.0, 0]
+    turns[:, 0] = matrix_from_axis_angle(yaw) @ turns[:, 0]
+    bvh.write(tmp_path / "turn.bvh", replace(clip, rotations=quaternion_from_matrix(turns)))
+    ob = blender_rigs.build(family, rigs.all_rigs()[family])
+    bpy.context.scene.render.fps = 30
+    heads, roots = [], []
+    for on in (False, True):
+        before = set(bpy.data.actions)
+        path = str(tmp_path / "turn.bvh")
+        assert bpy.ops.neural_ik.import_mocap(filepath=path, clean=False, root_bone=on) == {"FINISHED"}
+        (action,) = set(bpy.data.actions) - before
+        actions = wing("blender.host.actions")
+        actions.assign(ob.animation_data, action, actions.slots_for(action, ob)[0] if actions.SLOTTED else None)
+        shown = []
+        for frame in range(1, clip.frames + 1, 3):
+            bpy.context.scene.frame_set(frame)
+            seen = ob.evaluated_get(bpy.context.evaluated_depsgraph_get())
+            shown.append([ob.matrix_world @ pb.head for pb in seen.pose.bones])
+            if on:
+                roots.append(np.array(ob.matrix_world @ seen.pose.bones[0].matrix))
+        heads.append(np.array(shown))
+    rig = wing("blender.host.rig").read(ob)
+    assert np.abs(heads[0][:, rig.index] - heads[1][:, rig.index]).max() < 1e-3, "the body itself moves as before"
+    hips = int(rig.index[0])
+    assert np.ptp(heads[0][:, 0], axis=0).max() < 1e-6
+    apart = np.linalg.norm((heads[1][:, 0] - heads[1][:, hips])[:, :2], axis=1)
+    assert apart.max() < 0.1, "the root stays below the hips"
+    assert np.abs(heads[1][:, 0, 2]).max() < 1e-3, "and on the floor"
+    assert np.linalg.norm((heads[1][-1] - heads[1][0])[0, :2]) > 0.5
+    first, last = (matrix[:3, :3] / np.linalg.norm(matrix[:3, 0]) for matrix in (roots[0], roots[-1]))
+    turned = np.degrees(np.arccos(np.clip((np.trace(first.T @ last) - 1) / 2, -1, 1)))
+    assert turned == pytest.approx(np.degrees(1.5), abs=12)

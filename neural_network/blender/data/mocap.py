@@ -29,7 +29,7 @@ from ..host import armature, control_rigs, keyframes, rig_checks, runtime
 from ..host.control_rigs import ControlRig
 from ..host.jobs import Progress
 from ..host.rig import SAME, Rig, read
-from . import foreign
+from . import foreign, root_motion
 from .extract import FPS_KEY
 from .foreign import Found
 
@@ -132,7 +132,7 @@ def import_clips(
         start = (ob, own) if ob is not None and own is not None else None
         if ob is not None:
             _require_unchanged(ob, name, key)
-        names = yield from _key_all(context, start, poses, hands, Progress(len(readers), total, ""))
+        names = yield from _key_all(context, start, poses, hands, options.root_bone, Progress(len(readers), total, ""))
     return Imported(tuple(rows), tuple(poses), tuple(names), lifted)
 
 
@@ -177,6 +177,7 @@ def _key_all(
     start: tuple[bpy.types.Object, Rig] | None,
     poses: Sequence[PoseSet],
     hands: Sequence[Fingers],
+    travels: bool,
     progress: Progress,
 ) -> Generator[Progress, None, list[str]]:
     """Key every clip as an action, on the armature of ``start`` or on one made for its skeleton; returns the actions' names.
@@ -198,7 +199,7 @@ def _key_all(
             _require_alive([*made, *(body for _, body, _ in bodies)])
             _, other, rig = _body_for(context, bodies, clip, made)
             _require_unchanged(other, other.name, known.setdefault(other.name, _key(other)))
-            steps = write(other, rig, clip, hands[n])
+            steps = write(other, rig, clip, hands[n], travels)
             while True:
                 try:
                     done_frames = next(steps)
@@ -452,16 +453,18 @@ def _finger_channels(
 
 
 def write(
-    ob: bpy.types.Object, rig: Rig, poses: PoseSet, turns: Fingers | None = None
+    ob: bpy.types.Object, rig: Rig, poses: PoseSet, turns: Fingers | None = None, travels: bool = False
 ) -> Generator[int, None, tuple[bpy.types.Action, object]]:
     """One clip as a new action of ``ob``, with a key on every frame from frame 1 on; returns the action and its slot.
 
-    ``turns`` of fingers go onto those that the rig has. Yields the number of frames done, before the action is made.
+    ``turns`` of fingers go onto those that the rig has. ``travels``: a root bone on the floor carries the body over the ground.
+    Yields the number of frames done, before the action is made.
     """
     if isinstance(rig, ControlRig):
         named = yield from control_rigs.channels(ob, rig, poses.rot, poses.root_pos)
     else:
-        channels = runtime.channels(ob, rig, poses.rot, poses.root_pos)
+        moved = root_motion.root_motion(rig, poses) if travels else {}
+        channels = runtime.channels(ob, rig, poses.rot, poses.root_pos, moved)
         named = {(rig.bones[bone], channel): values for (bone, channel), values in channels.items()}
         named |= _finger_channels(ob, rig, poses, turns or {})
     action, slot = blender_actions.new(poses.clip_names[0], ob.name)

@@ -28,7 +28,10 @@ INTO = (
 )
 LOW_PASS = "Cutoff in Hz of a filter against jitter (6 to 10 is usual; it softens foot strikes); 0 turns it off"
 PLANT = "Feet that stand stay in place, whatever the length of the legs; off: legs point exactly as in the source, and feet slide"
-_CLEANING = ("clean", "leave_out_faults", "plant_feet")
+ROOT_BONE = (
+    "Travel over the ground goes onto the root bone on the floor, where the character has one; the hips keep the rest"
+)
+_CLEANING = ("clean", "leave_out_faults", "plant_feet", "root_bone")
 
 
 class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
@@ -69,6 +72,7 @@ class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
         name="Clean", description="Remove inserted T-poses, frozen starts and jumps of the capture", default=True
     )
     plant_feet: BoolProperty(name="Plant Feet", description=PLANT, default=True)
+    root_bone: BoolProperty(name="Root Bone", description=ROOT_BONE, default=True)
     leave_out_faults: BoolProperty(
         name="Leave Out Faults",
         description="Leave out frames with faults of the capture: feet turned around, bones that turn over between frames",
@@ -109,6 +113,7 @@ class NEURAL_IK_OT_carry_armature(jobs.Pumped, Button, bpy.types.Operator):
     into: EnumProperty(name="Into", items=INTO, default="ACTIONS")
     low_pass: FloatProperty(name="Low-Pass", description=LOW_PASS, default=0, min=0, max=100)
     plant_feet: BoolProperty(name="Plant Feet", description=PLANT, default=True)
+    root_bone: BoolProperty(name="Root Bone", description=ROOT_BONE, default=True)
 
     @classmethod
     def why_not(cls, context: bpy.types.Context) -> str:
@@ -129,6 +134,7 @@ class NEURAL_IK_OT_carry_armature(jobs.Pumped, Button, bpy.types.Operator):
             low_pass=self.low_pass or None,
             clean=False,
             plant_feet=self.plant_feet,
+            root_bone=self.root_bone,
         )
         importing.check(options)
         self.character = ob.name
@@ -166,6 +172,7 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
     clean: BoolProperty(default=True, options={"SKIP_SAVE"})
     leave_out_faults: BoolProperty(default=False, options={"SKIP_SAVE"})
     plant_feet: BoolProperty(default=True, options={"SKIP_SAVE"})
+    root_bone: BoolProperty(default=True, options={"SKIP_SAVE"})
 
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, mocap.Imported]:
         """Read the files, carry the motion and key it."""
@@ -178,6 +185,7 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
             clean=self.clean,
             leave_out_faults=self.leave_out_faults,
             plant_feet=self.plant_feet,
+            root_bone=self.root_bone,
         )
         importing.check(options)
         there = any(ob.type == "ARMATURE" for ob in context.view_layer.objects)

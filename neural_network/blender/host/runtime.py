@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import bpy
@@ -89,18 +90,27 @@ def write_basis(ob: bpy.types.Object, rig: Rig, basis: np.ndarray, location: np.
 
 
 def channels(
-    ob: bpy.types.Object, rig: Rig, rot_local: np.ndarray, root_pos: np.ndarray
+    ob: bpy.types.Object,
+    rig: Rig,
+    rot_local: np.ndarray,
+    root_pos: np.ndarray,
+    moved: Mapping[int, np.ndarray] | None = None,
 ) -> dict[tuple[int, str], np.ndarray]:
     """A motion as values to key: (bone, channel) -> (F, n), with all uncontrolled bones that it depends on at rest.
 
-    rot_local (F, J, 3) [rad], root_pos (F, 3) [m, rig space]. Channels that stay at rest have one row.
+    rot_local (F, J, 3) [rad], root_pos (F, 3) [m, rig space]; ``moved``: basis matrices (F, 4, 4) of uncontrolled bones above the
+    controlled ones that are not at rest. Channels that stay at rest have one row.
     """
+    moved = moved or {}
     if rig.simple:
         turns = rotations.quaternion_from_axis_angle(np.asarray(rot_local, np.float64))
         rest = rig.rest[rig.index[0]]
         places = (root_pos @ rig.turn / rig.unit - rest[:3, 3]) @ rest[:3, :3]
     else:
-        walked = [walk(ob, rig, r, p, True) for r, p in zip(rot_local, root_pos, strict=True)]
+        walked = [
+            walk(ob, rig, r, p, True, {bone: basis[f] for bone, basis in moved.items()})
+            for f, (r, p) in enumerate(zip(rot_local, root_pos, strict=True))
+        ]
         turns = rotations.quaternion_from_matrix(np.array([basis[:, :3, :3] for basis, _, _ in walked]))
         places = np.array([location for _, location, _ in walked])
     turns = rotations.continuous_quaternions(turns)
@@ -112,6 +122,11 @@ def channels(
         out[bone, rotation_channel(mode)] = in_mode(values, mode)
         if bone not in controlled:
             out[bone, "location"] = np.zeros((1, 3))
+    for bone, basis in moved.items():
+        mode = rig.modes[bone]
+        values = rotations.continuous_quaternions(rotations.quaternion_from_matrix(basis[:, :3, :3]))
+        out[bone, rotation_channel(mode)] = in_mode(values, mode)
+        out[bone, "location"] = basis[:, :3, 3]
     out[rig.carrier, "location"] = places
     return out
 
@@ -138,7 +153,12 @@ def in_mode(quaternions: np.ndarray, mode: Any) -> np.ndarray:
 
 
 def walk(
-    ob: bpy.types.Object, rig: Rig, rot: np.ndarray, root_pos: np.ndarray, rested: bool = False
+    ob: bpy.types.Object,
+    rig: Rig,
+    rot: np.ndarray,
+    root_pos: np.ndarray,
+    rested: bool = False,
+    moved: Mapping[int, np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What to write for a pose, and where the bones will then be, by Blender's own rules of inheritance.
 
@@ -148,6 +168,7 @@ def walk(
         rot: (J, 3) rot_local [rad].
         root_pos: (3) the root's head [m, rig space].
         rested: take the bones between, and all scales and other locations, as at rest instead of as posed now.
+        moved: basis matrices (4, 4) of bones between that are neither.
 
     Returns:
         (J, 4, 4) basis matrices without scale, (3) the location of ``rig.carrier``, (J, 4, 4) pose matrices [object space].
@@ -165,6 +186,7 @@ def walk(
         posed[:, :3, :3] = rig.turn.T @ posed[:, :3, :3]
         return out, out[0, :3, 3], posed
     now = {b: np.eye(4) if rested else np.array(ob.pose.bones[b].matrix_basis, np.float64) for b in rig.needed}
+    now |= {bone: np.asarray(basis, np.float64) for bone, basis in (moved or {}).items()}
     at = np.zeros(3)
     found: dict[int, np.ndarray] = {}  # pose matrices, parents first
     wanted: dict[int, np.ndarray] = {}  # orientation of the controlled bones in rig space

@@ -41,6 +41,8 @@ class ImportOptions:
     """Leave out frames with faults of the capture: feet that are turned around, bones that turn over between frames."""
     plant_feet: bool = True
     """Where motion is carried onto another body: feet that stand stay in place. Else legs point exactly as in the file."""
+    root_bone: bool = True
+    """In Blender: a root bone on the floor, where the character has one, carries the body over the ground."""
     roles: tuple[tuple[str, str], ...] = ()
     """(role, bone name) pairs to use instead of detecting roles."""
 
