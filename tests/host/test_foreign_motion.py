@@ -68,7 +68,7 @@ def fbx(folder: Path) -> Path:
     import bpy
 
     walking(folder, "unreal mannequin 4")
-    bpy.ops.export_scene.fbx(filepath=str(folder / "manny.fbx"), add_leaf_bones=False)
+    bpy.ops.export_scene.fbx(filepath=str(folder / "manny.fbx"), add_leaf_bones=False, bake_anim_simplify_factor=0)
     bpy.ops.wm.read_homefile(use_empty=True, use_factory_startup=False)
     return folder / "manny.fbx"
 
