@@ -252,8 +252,9 @@ def bumpy_figures(gait: walks.Source, clean: float = CLEAN_SLIDE) -> Iterator[Fi
         return 0.06 * np.sin(1.7 * points[..., 0] + 0.5) * np.cos(1.3 * points[..., 1])
 
     values = parameters.vector({"speed": 1.2})
-    length = 11.0
-    walk = walks.walk(gait, values, 300, FPS, way=way, ground=ground, length=length)
+    far = walks.ways_for(values, 11.0, FPS)
+    far = np.interp(np.linspace(0, len(far) - 1, 300), np.arange(len(far)), far)
+    walk = walks.walk(gait, values, 300, FPS, way=way, ground=ground, far=far)
     rig = teacher.body(values)
     turned, heads = foot_pins.forward(rig, walk.turns, walk.root)
     points = contacts.foot_points(rig, turned, heads)

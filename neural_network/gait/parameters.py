@@ -151,7 +151,9 @@ def leg_of(values: np.ndarray) -> np.ndarray:
     return np.asarray(0.4472 * get(values, "thigh") + (LEG - 0.4472) * get(values, "shank"))
 
 
-def usual_step(metres_a_second: np.ndarray | float, leg: np.ndarray | float = LEG, run: float = 0.0) -> np.ndarray:
+def usual_step(
+    metres_a_second: np.ndarray | float, leg: np.ndarray | float = LEG, run: np.ndarray | float = 0.0
+) -> np.ndarray:
     """[m] the step that people take at a speed (...) with legs of ``leg`` (...) [m]; ``run`` 1: who runs.
 
     Walking: a power of the speed through the published slow, free and fast walks. Running: cadence grows little with speed
@@ -162,6 +164,24 @@ def usual_step(metres_a_second: np.ndarray | float, leg: np.ndarray | float = LE
     walked = np.exp(_WALK[1]) * pace ** _WALK[0] * leg
     ran = pace * np.sqrt(GRAVITY * leg) / ((2.3 + 0.456 * pace) * np.sqrt(LEG / leg))
     return np.asarray(walked + run * (ran - walked))
+
+
+def at_speeds(values: np.ndarray, speeds: np.ndarray) -> np.ndarray:
+    """Parameters (N, P) of the walk with parameters (P), or (N, P), at other speeds (N) [m/s].
+
+    Step and cadence change as people's do; what the step has beyond the usual one of its speed it keeps. From 2.0 to 2.4 m/s a
+    walk becomes a run.
+    """
+    out = np.array(np.broadcast_to(values, (len(speeds), len(NAMES))), float)
+    walked, leg = speed(out), leg_of(out)
+    faster = np.clip((speeds - RUN_FROM + 0.2) / 0.4, 0, 1)
+    was_run = get(out, "run")
+    run = np.where(walked > RUN_FROM, np.minimum(was_run, faster), np.maximum(was_run, faster))
+    own = get(out, "step_length") / usual_step(walked, leg, was_run)
+    out[:, INDEX["run"]] = run
+    out[:, INDEX["step_length"]] = own * usual_step(speeds, leg, run)
+    out[:, INDEX["cadence"]] = speeds / out[:, INDEX["step_length"]]
+    return np.asarray(np.clip(out, LEAST, MOST))
 
 
 def stance_share(values: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ SOFT = 0.1  # [rad] over which a heel that would be lower gets there
 TOE_BENDS = np.radians(38.0)  # a toe bends so far before its foot rolls over the tip
 CLEAR = 0.012  # [leg lengths] at least, of a swinging foot in the middle of its swing
 HIP_SMOOTH = 1.2  # [frames] over which the Hips give way
+FARTHEST = 0.2  # [leg lengths] from where the motion has a foot strike to where it is put
 EASE = 0.35  # share of a swing over which its ends are bent to the stances
 
 Ground = Callable[[np.ndarray], np.ndarray]
@@ -181,7 +182,8 @@ class _Foot:
         return self.frames[(self.frames >= stance.begin - 1e-9) & (self.frames <= stance.end + 1e-9)]
 
     def placed(self, stance: Stance) -> Stance:
-        """The stance with its place: where the flat sole is on average while the motion has the foot stand."""
+        """The stance with its place: where the flat sole is on average while the motion has the foot stand, but no farther than
+        a leg reaches from where it strikes."""
         if stance.heel is not None and stance.heading is not None:
             return stance
         rows = self.rows(stance)
@@ -197,7 +199,10 @@ class _Foot:
             return replace(stance, heading=heading)
         pitch, toe_pitch = self.pitches(self.turned[rows], np.zeros(len(rows)))
         ankles, _, _ = self.rolled(np.zeros((len(rows), 3)), heading, pitch, toe_pitch, np.eye(3))
-        heel = weight @ (self.ankle[rows] - ankles)[:, :2]
+        ways = (self.ankle[rows] - ankles)[:, :2]
+        heel = weight @ ways
+        far = float(np.linalg.norm(heel - ways[0]))
+        heel = ways[0] + min(1.0, FARTHEST * self.rig.leg_length / max(far, 1e-9)) * (heel - ways[0])
         return replace(stance, heel=heel, heading=heading)
 
     def pitches(

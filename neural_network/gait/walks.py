@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from ..core import reference_rig, rotations
+from ..core.contacts import runs
 from ..core.rotations import matrix_from_axis_angle
 from ..core.skeleton import Skeleton
 from . import curves, parameters, representation
@@ -85,7 +86,7 @@ def walk(
     ground: Ground | None = None,
     phase: float = 0.0,
     loop: bool = False,
-    length: float | None = None,
+    far: np.ndarray | None = None,
 ) -> Walk:
     """``frames`` frames of a walk at ``fps``.
 
@@ -100,7 +101,9 @@ def walk(
         ground: heights of the floor; None: a floor at 0, or the slope of the first frame's parameters.
         phase: at which the first frame is [cycles].
         loop: ``frames`` frames are a whole number of cycles, of which the rates are made to fit.
-        length: begin and end standing, and go so far [m] between, see :func:`frames_for`; ``phase`` does not count then.
+        far: (frames) [m] how far along the way the body is at each frame, see :func:`ways_for`. It never goes back, begins and
+            ends standing, and stands wherever this does not grow; where it would start or stop at once, a step's time is taken
+            for that. ``phase`` does not count then.
     """
     if frames < 1 or not fps > 0:
         raise ValueError(f"expected at least one frame and a rate above 0, got {frames} frames at {fps:g} a second")
@@ -109,10 +112,10 @@ def walk(
     scale = rig.leg_length / float(parameters.leg_of(first))
     clock = _clock(values, frames, fps, phase, scale, loop)
     going = np.ones(len(clock.phase))
-    if length is not None:
-        clock, going = _from_rest_to_rest(clock, frames, fps, length)
+    if far is not None:
+        clock, going = _from_rest_to_rest(clock, np.asarray(far, float), fps)
     numbers, off = _said(source, clock)
-    if length is not None:
+    if far is not None:
         numbers = going[:, None] * numbers + (1 - going[:, None]) * _standing(source, first)
     pose = representation.decode(rig, numbers)
     road = Road(_sized(first, scale))
@@ -146,6 +149,7 @@ class _Clock:
     rate: np.ndarray  # (F) cycles a frame
     stride: np.ndarray  # (F) m a cycle
     before: int
+    rests: tuple[tuple[int, int], ...] = ()  # frames (first, beyond the last) in which both feet stand
 
 
 def _clock(values: np.ndarray, frames: int, fps: float, phase: float, scale: float, loop: bool) -> _Clock:
@@ -166,36 +170,89 @@ def _clock(values: np.ndarray, frames: int, fps: float, phase: float, scale: flo
 
 
 HOLD, RAMP = 0.3, 0.6
-"""[s] that the body stands before it begins and after it has ended, and cycles over which it gets to its pace."""
+"""[s] that the body stands before it begins and after it has ended, and cycles over which it gets to its pace, see :func:`_ramp`."""
+AT_EASE = 1.5  # [m/s at a leg of 0.945 m] up to which RAMP is enough
 BESIDE = 0.28  # phase since a foot's strike at which the body is above it
+STANDS = 0.03  # share of the usual pace below which the body stands
 
 
-def frames_for(values: np.ndarray, length: float, fps: float, scale: float = 1.0) -> int:
-    """Frames that a walk with parameters (P) of a body ``scale`` times the reference's takes for ``length`` [m], standing
-    at both ends."""
-    cycle = float(parameters.cycle_seconds(values)) * np.sqrt(scale)
-    going = length / (2 * float(parameters.step(values)) * scale) * cycle
-    return max(4, round((going + RAMP * cycle + 2 * HOLD) * fps))
+def ways_for(values: np.ndarray, length: float, fps: float, scale: float = 1.0) -> np.ndarray:
+    """How far (F) [m] a body ``scale`` times the reference's has come at each frame when it goes ``length`` [m], standing at both
+    ends, with parameters (P), or (N, P) of the first frames, of which the last hold on."""
+    many = np.atleast_2d(values)
+    stride = 2 * parameters.step(many) * scale
+    cycle = parameters.cycle_seconds(many) * np.sqrt(scale) * fps  # frames
+    ramp = _ramp(many)
+    hold, need = HOLD * fps, length + 0.5 * float(ramp[0] * stride[0] + ramp[-1] * stride[-1])
+    come = np.cumsum(stride / cycle)
+    if come[-1] < need:
+        going = len(many) + (need - come[-1]) * cycle[-1] / stride[-1]
+    else:
+        going = float(np.searchsorted(come, need)) + 1
+    frames = max(4, round(going + 2 * hold))
+    index = np.arange(frames)
+    now = np.minimum(index, len(many) - 1)
+    ramps = (ramp * cycle)[now]
+    eased = _ramped((index - hold) / ramps[0]) * _ramped((frames - 1 - hold - index) / ramps[-1])
+    way = eased * (stride / cycle)[now]
+    return np.concatenate([[0.0], np.cumsum(way[:-1])]) * (length / max(float(way.sum()), 1e-9))
 
 
-def _from_rest_to_rest(clock: _Clock, frames: int, fps: float, length: float) -> tuple[_Clock, np.ndarray]:
-    """The clock of a walk that begins and ends standing, and how much (F) of it is walking: the phase waits where one foot
-    has come down and the other is about to leave, and the whole way is ``length`` [m]."""
-    index = np.arange(len(clock.phase)) - clock.before
-    rate = float(np.median(clock.rate))
-    hold, ramp = HOLD * fps, RAMP / rate
-    from_begin, from_end = index - hold, frames - 1 - hold - index
-    going = _ramped(from_begin / ramp) * _ramped(from_end / ramp)
-    steps = clock.rate * _ramped(3 * from_begin / ramp) * _ramped(3 * from_end / ramp)
-    whole = max(1.0, 2 * round(2 * float(steps.sum()) / 2)) / 2  # cycles, so that it ends as it began
-    steps *= whole / max(float(steps.sum()), 1e-9)
-    values = clock.values[clock.before]
-    lift = float(parameters.right_strike(values) + parameters.stance_share(values)[1]) - 1
-    phase = lift - 2e-3 + np.concatenate([[0.0], np.cumsum(steps[:-1])])
-    way = steps * going * clock.stride
-    way *= length / max(float(way.sum()), 1e-9)
-    far = np.concatenate([[0.0], np.cumsum(way[:-1])])
-    return replace(clock, phase=phase, far=far, rate=np.maximum(steps, 1e-9)), going
+def _ramp(values: np.ndarray) -> np.ndarray:
+    """(F) cycles over which a walk with parameters (F, P) gets to its pace, or to rest."""
+    return np.asarray(RAMP * np.maximum(1, parameters.speed(values) / AT_EASE))
+
+
+def _from_rest_to_rest(clock: _Clock, far: np.ndarray, fps: float) -> tuple[_Clock, np.ndarray]:
+    """The clock of a walk that is so ``far`` (frames) [m] at each frame, and how much (F) of it is walking: where the way does
+    not grow, the phase waits where one foot has come down and the other is about to leave."""
+    count = len(clock.phase)
+    frames = np.clip(np.arange(count) - clock.before, 0, len(far) - 1)
+    moved = np.diff(far[frames], append=far[-1])
+    if not np.isfinite(far).all() or moved.min() < -1e-6:
+        back = int(np.argmin(moved)) - clock.before
+        raise ValueError(f"the way goes back at frame {back}: expected one that only goes on or stands")
+    pace, ramp = clock.rate * clock.stride, _ramp(clock.values)
+    going, steps, values = np.zeros(count), np.zeros(count), clock.values.copy()
+    begun = np.sqrt(STANDS / 3)  # share of a ramp in which a body counts as standing
+    spans = _spans(moved > STANDS * pace, round(HOLD * fps))
+    for begin, end in spans:
+        index = np.arange(count)
+        from_begin = begun + (index - begin) * clock.rate[begin] / ramp[begin]
+        from_end = begun + (end - 1 - index) * clock.rate[end - 1] / ramp[end - 1]
+        walks = _ramped(from_begin) * _ramped(from_end)
+        going += walks
+        own = np.minimum(moved, pace * walks)[begin:end]  # who is to start or stop at once takes a step for it
+        moved[begin:end] = own * (moved[begin:end].sum() / max(float(own.sum()), 1e-9))
+        slower = np.clip(moved / pace / np.maximum(walks, 0.05), 0, 1.2)
+        steps[begin:end] = (clock.rate * _ramped(3 * from_begin) * _ramped(3 * from_end) * slower)[begin:end]
+    values[:, parameters.INDEX["run"]] *= going  # nobody stands running
+    lift = parameters.right_strike(values) + parameters.stance_share(values)[:, 1] - 1 - 2e-3
+    phase, at = np.full(count, lift[0]), float(lift[0])
+    for i, (begin, end) in enumerate(spans):  # whole cycles, so that it ends as it began
+        rest = float(lift[end if i + 1 < len(spans) else -1])
+        whole = (
+            max(1.0, round(float(steps[begin:end].sum()) + lift[begin] - rest)) + rest - float(lift[max(begin - 1, 0)])
+        )
+        steps[begin:end] *= whole / max(float(steps[begin:end].sum()), 1e-9)
+        phase[begin : end + 1] = at + np.concatenate([[0.0], np.cumsum(steps[begin:end])])
+        at += whole
+        phase[end:] = at
+    rests = tuple(zip([0, *(end for _, end in spans)], [*(begin for begin, _ in spans), count], strict=True))
+    rate = np.maximum(steps, 1e-9)
+    come = float(far[0]) + np.concatenate([[0.0], np.cumsum(moved[:-1])])
+    return replace(clock, values=values, phase=phase, far=come, rate=rate, rests=rests), going
+
+
+def _spans(moves: np.ndarray, shortest: int) -> list[tuple[int, int]]:
+    """Spans (first, beyond the last) of frames that move (F), rests of fewer than ``shortest`` frames among them."""
+    out: list[tuple[int, int]] = []
+    for begin, end in runs(moves):
+        if out and begin - out[-1][1] < shortest:
+            out[-1] = (out[-1][0], end)
+        else:
+            out.append((begin, end))
+    return out
 
 
 def _ramped(share: np.ndarray) -> np.ndarray:
@@ -268,7 +325,7 @@ def _stances(clock: _Clock) -> list[Stance]:
     out = []
     for k in (0, 1):
         late = 0.0 if k == 0 else parameters.right_strike(clock.values)
-        own = clock.phase - late
+        own = np.maximum.accumulate(clock.phase - late)
         first, last = int(np.floor(own[0])), int(np.floor(own[-1]))
         for cycle in range(first, last + 1):
             begin = float(np.interp(cycle, own, frames)) if cycle >= own[0] else (cycle - own[0]) / clock.rate[0]
@@ -280,6 +337,7 @@ def _stances(clock: _Clock) -> list[Stance]:
                 if over <= own[-1]
                 else frames[-1] + (over - own[-1]) / clock.rate[-1]
             )
+            end = max([end, *(float(b) for a, b in clock.rests if np.floor(own[(a + b) // 2]) == cycle)])
             if end >= 0:
                 out.append(Stance(k, begin, end))
     return sorted(out, key=lambda s: s.begin)

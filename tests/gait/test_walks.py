@@ -73,8 +73,10 @@ def test_a_walk_along_a_way_stays_on_it() -> None:
 @pytest.mark.parametrize("speed", [0.8, 1.3, 2.0])
 def test_a_walk_from_rest_to_rest_stands_walks_and_stands_again(speed: float) -> None:
     values = parameters.vector({"speed": speed})
-    frames = walks.frames_for(values, 5.0, 30.0)
-    walk = walks.walk(small(), values, frames, 30.0, length=5.0)
+    far = walks.ways_for(values, 5.0, 30.0)
+    assert far[0] == 0
+    assert far[-1] == pytest.approx(5.0)
+    walk = walks.walk(small(), values, len(far), 30.0, far=far)
     assert -walk.root[-1, 1] == pytest.approx(5.0, abs=0.06)
     speeds = np.linalg.norm(np.diff(walk.root, axis=0), axis=1) * 30
     assert speeds[:6].max() < 0.05
@@ -88,6 +90,57 @@ def test_a_walk_from_rest_to_rest_stands_walks_and_stands_again(speed: float) ->
     feet = seen.points[:, :, 0, 1]
     assert abs(feet[0, 0] - feet[0, 1]) < 0.12  # side by side
     assert walk.missing < 0.005
+
+
+@pytest.mark.parametrize(("first", "last"), [(0.7, 1.9), (1.9, 0.8), (1.2, 3.2)])
+def test_a_walk_goes_at_the_speeds_that_its_keys_say(first: float, last: float) -> None:
+    speeds = np.interp(np.arange(240), [30, 150], [first, last])
+    rows = parameters.at_speeds(parameters.vector({"speed": 1.0}), speeds)
+    far = walks.ways_for(rows, 12.0, 30.0)
+    values = rows[np.minimum(np.arange(len(far)), len(rows) - 1)]
+    walk = walks.walk(small(), values, len(far), 30.0, far=far)
+    assert -walk.root[-1, 1] == pytest.approx(12.0, abs=0.06)
+    found = -np.gradient(walk.root[:, 1]) * 30
+    second = np.convolve(found, np.ones(24) / 24, "same")
+    middle = slice(60, min(len(far) - 60, 200))
+    assert np.abs(second - speeds[np.minimum(np.arange(len(far)), 239)])[middle].max() < 0.25
+    assert walk.contact[:6].all()
+    assert walk.contact[-6:].all()
+    assert walk.missing < 0.005
+    seen = figures.look(RIG, walk.turns, walk.root)
+    assert metrics.penetration(seen.points).max() < 0.01
+
+
+def test_a_walk_stops_where_its_way_does_and_takes_a_first_and_a_last_step() -> None:
+    far = np.interp(np.arange(240), [10, 100, 150, 239], [0.0, 3.0, 3.0, 6.0])
+    values = parameters.at_speeds(parameters.DEFAULT, np.clip(np.gradient(far) * 30, 0.45, 4.0))
+    walk = walks.walk(small(), values, len(far), 30.0, far=far)
+    for rest, way in ((slice(0, 10), 0.0), (slice(102, 150), 3.0)):
+        assert walk.contact[rest].all()
+        np.testing.assert_allclose(-walk.root[rest, 1], way, atol=0.06)
+    speeds = np.linalg.norm(np.diff(walk.root, axis=0), axis=1) * 30
+    assert speeds[104:148].max() < 0.1
+    assert speeds.max() < 2.4  # no jump, though the keys start and stop at once
+    for k in (0, 1):  # each foot steps at least twice on both ways
+        lifts = np.flatnonzero(np.diff(walk.contact[:, k].astype(int)) < 0)
+        assert ((lifts > 5) & (lifts < 105)).sum() >= 2
+        assert (lifts > 145).sum() >= 2
+    assert walk.missing < 0.005
+    with pytest.raises(ValueError, match="goes back at frame 11"):
+        walks.walk(small(), values[:30], 30, 30.0, far=np.r_[np.linspace(0, 1, 12), np.linspace(0.9, 2, 18)])
+
+
+def test_a_walk_at_another_speed_keeps_what_its_step_has_of_its_own() -> None:
+    values = parameters.vector({"speed": 1.2}, style={"sneak": 0.5})
+    values[parameters.INDEX["step_length"]] *= 1.1
+    values[parameters.INDEX["cadence"]] /= 1.1
+    found = parameters.at_speeds(values, np.array([0.7, 1.2, 1.8, 3.0]))
+    np.testing.assert_allclose(parameters.speed(found), [0.7, 1.2, 1.8, 3.0], rtol=1e-9)
+    np.testing.assert_allclose(found[1], values, atol=1e-9)
+    usual = parameters.usual_step(np.array([0.7, 1.8]))
+    np.testing.assert_allclose(get(found, "step_length")[[0, 2]], 1.1 * usual, rtol=1e-9)
+    np.testing.assert_array_equal(get(found, "run"), [0, 0, 0, 1])
+    np.testing.assert_array_equal(get(found, "sneak"), 0.5)
 
 
 @pytest.mark.parametrize(("frames", "fps"), [(0, 30.0), (10, 0.0), (10, -1.0)])

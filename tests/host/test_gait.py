@@ -12,6 +12,8 @@ from .conftest import wing
 
 SOLE = 0.002
 """[m] how far a standing foot may be off the floor as Blender shows it."""
+SLIDE = 1.2 * 0.0017
+"""[m] a frame, at most, of standing feet: 1.2 times those of captured walks."""
 
 
 def bones(ob: Any, body: Any, frames: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -91,6 +93,23 @@ def test_a_loop_in_place_stays_in_place(walker: Any) -> None:
     assert np.ptp(heads[:, 0, :2], axis=0).max() < 0.12 * body.skeleton.leg_length
 
 
+def path(*places: tuple[float, float, float]) -> Any:
+    """A curve object through ``places``."""
+    import bpy
+
+    data = bpy.data.curves.new("Way", "CURVE")
+    data.dimensions = "3D"
+    spline = data.splines.new("BEZIER")
+    spline.bezier_points.add(len(places) - 1)
+    for point, place in zip(spline.bezier_points, places, strict=True):
+        point.co = place
+        point.handle_left_type = point.handle_right_type = "AUTO"
+    way = bpy.data.objects.new("Way", data)
+    bpy.context.collection.objects.link(way)
+    bpy.context.view_layer.update()
+    return way
+
+
 def test_a_walk_along_a_curve_keeps_its_feet_on_a_bumpy_mesh(walker: Any) -> None:
     import bpy
 
@@ -100,33 +119,81 @@ def test_a_walk_along_a_curve_keeps_its_feet_on_a_bumpy_mesh(walker: Any) -> Non
     for vertex in ground.data.vertices:
         x, y = vertex.co.x, vertex.co.y
         vertex.co.z = 0.05 * np.sin(1.3 * x) * np.cos(1.1 * y)
-    data = bpy.data.curves.new("Way", "CURVE")
-    data.dimensions = "3D"
-    spline = data.splines.new("BEZIER")
-    spline.bezier_points.add(2)
-    for point, place in zip(spline.bezier_points, ((0, 0, 0), (1.5, -4, 0), (0, -9, 0)), strict=True):
-        point.co = place
-        point.handle_left_type = point.handle_right_type = "AUTO"
-    way = bpy.data.objects.new("Way", data)
-    bpy.context.collection.objects.link(way)
     bpy.context.view_layer.objects.active = ob
     own = ob.neural_ik_gait
-    own.way, own.ground = way, ground
-    own.speed = 1.2
+    own.way, own.ground = path((0, 0, 0), (1.5, -5, 0), (0, -11, 0)), ground
+    own.speed = 1.0
     bpy.context.view_layer.update()
     assert bpy.ops.neural_ik.gait_along() == {"FINISHED"}
     frames = int(ob.animation_data.action.frame_range[1])
+    assert frames >= 300
     turned, heads = bones(ob, body, range(1, frames + 1))
     rig = body.skeleton
     points = wing("core.contacts").foot_points(rig, turned, heads)
     floor = wing("blender.gait.walking")._floor(bpy.context, ground, np.array(ob.location), 1.0)
     above = points[..., 2] - floor(points[..., :2])
-    assert above.min() > -0.006
+    assert above.min() > -SOLE
+    stands = (above.min(axis=-1)[1:] < SOLE) & (above.min(axis=-1)[:-1] < SOLE)
+    slides = np.linalg.norm(np.diff(points[..., :2], axis=0), axis=-1).min(axis=-1)[stands]
+    assert slides.mean() < SLIDE
     low = above.min(axis=-1)
     assert np.percentile(low, 40) < 0.004  # most of the time a foot stands
-    assert np.abs(heads[-1, 0, :2] - [0, -9]).max() < 0.3
+    assert np.abs(heads[-1, 0, :2] - [0, -11]).max() < 0.3
     assert np.linalg.norm(np.diff(heads[:5, 0], axis=0), axis=-1).max() < 0.004  # it begins standing
     assert np.linalg.norm(np.diff(heads[-5:, 0], axis=0), axis=-1).max() < 0.004
+
+
+def test_keys_on_the_speed_change_the_walk_along_a_curve_and_stay_for_the_next_one(walker: Any) -> None:
+    import bpy
+
+    ob, body = walker
+    own = ob.neural_ik_gait
+    own.way = path((0, 0, 0), (0, -5, 0), (0, -10, 0))
+    bpy.context.view_layer.objects.active = ob
+    for frame, speed in ((1, 0.7), (60, 0.7), (120, 1.8)):
+        own.speed = speed
+        own.keyframe_insert("speed", frame=frame)
+    size = np.sqrt(body.skeleton.leg_length / 0.945)
+    lengths = []
+    for _ in range(2):
+        assert bpy.ops.neural_ik.gait_along() == {"FINISHED"}
+        lengths.append(int(ob.animation_data.action.frame_range[1]))
+        _, heads = bones(ob, body, range(1, lengths[-1] + 1))
+        fps = bpy.context.scene.render.fps
+        steps = np.linalg.norm(np.diff(heads[:, 0, :2], axis=0), axis=1)
+        second = np.convolve(steps, np.ones(fps), "same")  # m/s, averaged over a second
+        assert second[45] == pytest.approx(0.7 * size, rel=0.2)
+        assert second[130] == pytest.approx(1.8 * size, rel=0.2)
+        assert np.abs(heads[-1, 0, :2] - [0, -10]).max() < 0.3
+    assert lengths[0] == lengths[1]
+    curves = {c.data_path: c for c in wing("blender.host.actions").playing(ob.animation_data)}
+    assert len(curves["neural_ik_gait.speed"].keyframe_points) == 3
+
+
+def test_a_path_animation_says_where_the_character_is_and_where_it_stands(walker: Any) -> None:
+    import bpy
+
+    ob, body = walker
+    own = ob.neural_ik_gait
+    own.way, own.pace = path((0, 0, 0), (0, -3, 0), (0, -6, 0)), "PATH"
+    bpy.context.view_layer.objects.active = ob
+    with pytest.raises(RuntimeError, match="no keys on its Evaluation Time"):
+        bpy.ops.neural_ik.gait_along()
+    data = own.way.data
+    data.path_duration = 200
+    for frame, share in ((11, 0), (81, 0.5), (111, 0.5), (181, 1)):
+        data.eval_time = 200 * share
+        data.keyframe_insert("eval_time", frame=frame)
+    assert bpy.ops.neural_ik.gait_along() == {"FINISHED"}
+    assert tuple(ob.animation_data.action.frame_range) == (11, 181)
+    _, heads = bones(ob, body, range(11, 182))
+    away = heads[:, 0, 1]
+    np.testing.assert_allclose(away[[0, 80, 95, 170]], [0, -3, -3, -6], atol=0.12)
+    assert np.abs(np.diff(away[74:98])).max() < 0.006  # it stands
+    data.eval_time = 0
+    data.keyframe_insert("eval_time", frame=221)
+    with pytest.raises(RuntimeError, match="goes back at frame"):
+        bpy.ops.neural_ik.gait_along()
 
 
 def test_match_finds_the_speed_of_a_walk_that_was_baked(walker: Any) -> None:

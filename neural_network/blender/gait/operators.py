@@ -88,7 +88,7 @@ class NEURAL_IK_OT_gait_bake(_Walker, bpy.types.Operator):
 
 
 class NEURAL_IK_OT_gait_along(_Walker, bpy.types.Operator):
-    """Walk along the curve, feet planted on the ground, at the speed of the sliders"""
+    """Walk along the curve, feet planted on the ground, from standing to standing"""
 
     bl_idname = "neural_ik.gait_along"
     bl_label = "Walk Along Curve"
@@ -106,9 +106,9 @@ class NEURAL_IK_OT_gait_along(_Walker, bpy.types.Operator):
     def act(self, context: bpy.types.Context, ob: Any) -> str:
         """Make it, and let the character play it."""
         own = ob.neural_ik_gait
-        action, frames = walking.walk_along(context, ob, values_of(own), own.way, own.ground)
+        action, first, last = walking.walk_along(context, ob)
         own.preview = False
-        return f"{action.name}: {frames} frames"
+        return f"{action.name}: frames {first} to {last}"
 
 
 class NEURAL_IK_OT_gait_match(_Walker, bpy.types.Operator):

@@ -39,6 +39,7 @@ class NEURAL_IK_PT_gait(CharacterPanel, bpy.types.Panel):
         box = layout.box().column(align=True)
         box.prop(own, "way")
         box.prop(own, "ground")
+        box.prop(own, "pace")
         box.operator("neural_ik.gait_along", icon="CURVE_PATH")
         box = layout.box().column(align=True)
         box.operator("neural_ik.gait_match", icon="VIEWZOOM")

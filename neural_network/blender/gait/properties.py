@@ -7,7 +7,7 @@ from typing import Any
 
 import bpy
 import numpy as np
-from bpy.props import BoolProperty, FloatProperty, PointerProperty
+from bpy.props import BoolProperty, EnumProperty, FloatProperty, PointerProperty
 
 from ...gait import parameters
 from ...gait.parameters import INDEX, SPEED
@@ -41,6 +41,10 @@ def _changed(own: Any, context: Any) -> None:
         own.speed = own.step_length * own.cadence
     finally:
         _busy[0] = False
+    preview.refresh(context)
+
+
+def _shown(own: Any, context: Any) -> None:
     preview.refresh(context)
 
 
@@ -78,6 +82,22 @@ class NEURAL_IK_GaitSettings(bpy.types.PropertyGroup):
         type=bpy.types.Object,
         poll=lambda self, ob: ob.type == "MESH",
     )
+    pace: EnumProperty(
+        name="Pace",
+        description="What says how fast the character walks along the curve",
+        items=(
+            (
+                "SLIDERS",
+                "Sliders",
+                "The sliders, and their keys on the character where they have some: key Speed to change it",
+            ),
+            (
+                "PATH",
+                "Path Animation",
+                "The keys of the curve's Evaluation Time, which say where the character is at each frame",
+            ),
+        ),
+    )
     own_style: FloatProperty(
         name="Own Style",
         description="How much of the character's own way to walk there is, once it was learned from its walks",
@@ -85,12 +105,12 @@ class NEURAL_IK_GaitSettings(bpy.types.PropertyGroup):
         min=0.0,
         max=1.5,
         subtype="FACTOR",
-        update=lambda own, context: preview.refresh(context),
+        update=_shown,
     )
     preview: BoolProperty(
         name="Preview",
         description="Show the walk as a ghost beside the character",
-        update=lambda own, c: preview.refresh(c),
+        update=_shown,
     )
 
 
