@@ -121,3 +121,122 @@ def limb_directions(heads: np.ndarray, bones: dict[str, int]) -> np.ndarray:
             way = heads[:, bones[b]] - heads[:, bones[a]]
             out[:, k] = way / np.linalg.norm(way, axis=1, keepdims=True)
     return out
+
+
+def controlled(kind: str) -> Any:
+    """A control rig with switches between IK and FK, named as those of ``kind`` (mixamo or arp), active, with its limbs on IK.
+
+    The bones that deform copy an IK chain or the FK controls, whichever a property on the control of hand or foot says, through
+    drivers. In the second kind collar bones and neck hang on a deforming bone of the spine, which copies its control.
+    """
+    import bpy
+
+    family = "mixamo" if kind == "mixamo" else "auto-rig pro"
+    rig = rigs.all_rigs()[family]
+    ob = build(kind, rig)
+    roles = {str(names[0]): role for role, names in rig.roles.items() if names[0] is not None}
+    sides = ("Left", "Right") if kind == "mixamo" else ("l", "r")
+    words = _MIXAMO if kind == "mixamo" else _ARP
+
+    def control(role: str) -> str:
+        side = next((s for s in ("Left", "Right") if role.startswith(s)), "")
+        return words[role.removeprefix(side)].format(sides[side == "Right"]) if side else words[role]
+
+    bpy.ops.object.mode_set(mode="EDIT")
+    bones = ob.data.edit_bones
+    made: dict[str, str] = {}
+    for bone in list(bones):
+        role = roles.get(bone.name)
+        if role is None:
+            continue
+        for word in ("", "IK "):
+            if word and not role.endswith(("Arm", "ForeArm", "Hand", "Thigh", "Shin", "Foot")):
+                continue
+            new = bones.new(word + control(role))
+            new.head, new.tail, new.roll, new.use_deform = bone.head, bone.tail, bone.roll, False
+            above = bone.parent
+            while above is not None and above.name not in roles:
+                above = above.parent
+            if above is not None:
+                hangs = kind == "arp" and role.endswith(("Shoulder", "NeckLower"))
+                named = above.name if hangs else control(roles[above.name])
+                inside = word and word + control(roles[above.name]) in bones
+                new.parent = bones[word + named if inside else named]
+            made[bone.name] = control(role)
+    switches = []
+    for side in sides:
+        for end in ("Hand", "Foot"):
+            new = bones.new(words["IK" + end].format(side))
+            of = bones["IK " + control(("Left", "Right")[sides.index(side)] + end)]
+            new.head, new.tail, new.roll, new.use_deform = of.head, of.tail, of.roll, False
+            switches.append((new.name, of.name))
+    bpy.ops.object.mode_set(mode="OBJECT")
+    for switch, end in switches:
+        ob.pose.bones[switch]["ik_fk_switch"] = 0.0
+        chain = ob.pose.bones[end].parent
+        reach = chain.constraints.new("IK")
+        reach.target, reach.subtarget, reach.chain_count = ob, switch, 2
+        turn = ob.pose.bones[end].constraints.new("COPY_ROTATION")
+        turn.target, turn.subtarget = ob, switch
+    for bone, fk_control in made.items():
+        pb = ob.pose.bones[bone]
+        copy = pb.constraints.new("COPY_TRANSFORMS")
+        copy.target, copy.subtarget = ob, fk_control
+        if "IK " + fk_control in ob.pose.bones:
+            copy = pb.constraints.new("COPY_TRANSFORMS")
+            copy.target, copy.subtarget = ob, "IK " + fk_control
+            leg = roles[bone].endswith(("Thigh", "Shin", "Foot"))
+            left = roles[bone].startswith("Left")
+            holder = words["IKFoot" if leg else "IKHand"].format(sides[0 if left else 1])
+            driver = copy.driver_add("influence").driver
+            driver.type = "SUM"
+            variable = driver.variables.new()
+            variable.targets[0].id = ob
+            variable.targets[0].data_path = f'pose.bones["{holder}"]["ik_fk_switch"]'
+            curve = copy.id_data.animation_data.drivers[-1]
+            for modifier in list(curve.modifiers):
+                curve.modifiers.remove(modifier)
+            turned = curve.modifiers.new("GENERATOR")
+            turned.coefficients = (1.0, -1.0)
+    for pb in ob.pose.bones:
+        pb.rotation_mode = "QUATERNION"
+    bpy.context.view_layer.update()
+    return ob
+
+
+_MIXAMO = {
+    "Hips": "Ctrl_Hips",
+    "Spine": "Ctrl_Spine",
+    "Spine1": "Ctrl_Spine1",
+    "Spine2": "Ctrl_Spine2",
+    "NeckLower": "Ctrl_Neck",
+    "Head": "Ctrl_Head",
+    "Shoulder": "Ctrl_Shoulder_{}",
+    "Arm": "Ctrl_Arm_FK_{}",
+    "ForeArm": "Ctrl_ForeArm_FK_{}",
+    "Hand": "Ctrl_Hand_FK_{}",
+    "Thigh": "Ctrl_UpLeg_FK_{}",
+    "Shin": "Ctrl_Leg_FK_{}",
+    "Foot": "Ctrl_Foot_FK_{}",
+    "ToeBase": "Ctrl_Toe_FK_{}",
+    "IKHand": "Ctrl_Hand_IK_{}",
+    "IKFoot": "Ctrl_Foot_IK_{}",
+}
+_ARP = {
+    "Hips": "c_root_master.x",
+    "Spine": "c_spine_01.x",
+    "Spine1": "c_spine_02.x",
+    "Spine2": "c_spine_03.x",
+    "NeckLower": "c_neck.x",
+    "Head": "c_head.x",
+    "Shoulder": "c_shoulder.{}",
+    "Arm": "c_arm_fk.{}",
+    "ForeArm": "c_forearm_fk.{}",
+    "Hand": "c_hand_fk.{}",
+    "Thigh": "c_thigh_fk.{}",
+    "Shin": "c_leg_fk.{}",
+    "Foot": "c_foot_fk.{}",
+    "ToeBase": "c_toes_fk.{}",
+    "IKHand": "c_hand_ik.{}",
+    "IKFoot": "c_foot_ik.{}",
+}

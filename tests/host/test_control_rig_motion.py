@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
-from benchmarks import rigs
+from benchmarks import blender_rigs, rigs
 from neural_network.formats import bvh
+from neural_network.motion.clip import global_pose
 
 from .conftest import wing
 from .test_live_controls import LIMBS, human, rigify_file, switches
@@ -67,3 +69,36 @@ def test_a_closed_import_leaves_the_controls_as_they_were(human: Any, tmp_path: 
     work.close()
     assert set(bpy.data.actions) == actions
     assert all(np.array_equal(before[name], values) for name, values in snapshot(human).items())
+
+
+@pytest.mark.parametrize("kind", ["mixamo", "arp"])
+def test_control_rigs_with_switches_are_keyed_on_their_fk_controls(empty: Any, tmp_path: Path, kind: str) -> None:
+    import bpy
+
+    ob = blender_rigs.controlled(kind)
+    rig = rigs.all_rigs()["mixamo" if kind == "mixamo" else "auto-rig pro"]
+    clip = rigs.walk(rigs.all_rigs()["mixamo"], frames=16)
+    bvh.write(tmp_path / "walk.bvh", clip)
+    bpy.context.scene.render.fps = 30
+    assert bpy.ops.neural_ik.import_mocap(filepath=str(tmp_path / "walk.bvh"), clean=False, plant_feet=False) == {
+        "FINISHED"
+    }
+    places = []
+    for frame in range(1, clip.frames + 1):
+        bpy.context.scene.frame_set(frame)
+        shown = ob.evaluated_get(bpy.context.evaluated_depsgraph_get())
+        places.append([ob.matrix_world @ shown.pose.bones[name].head for name in rig.names])
+    index = {name: j for j, name in enumerate(rig.names)}
+    own = {role: index[str(names[0])] for role, names in rig.roles.items() if names[0] is not None}
+    theirs = rigs.all_rigs()["mixamo"].roles
+    source = {role: clip.names.index(str(names[0])) for role, names in theirs.items() if names[0] is not None}
+    wanted = global_pose(clip)[1] @ np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])
+    near = np.einsum(
+        "flc,flc->fl",
+        blender_rigs.limb_directions(np.array(places), own),
+        blender_rigs.limb_directions(wanted, source),
+    )
+    assert np.degrees(np.arccos(np.clip(near, -1, 1))).max() < 0.5, "the deforming bones themselves"
+    assert [pb["ik_fk_switch"] for pb in ob.pose.bones if "ik_fk_switch" in pb] == [1.0] * 4
+    heights = np.array(places)[:, [own["LeftFoot"], own["RightFoot"], own["LeftToeBase"], own["RightToeBase"]], 2]
+    assert heights.min() > -2e-3

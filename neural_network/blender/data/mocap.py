@@ -25,8 +25,9 @@ from ...rigs import fingers, retarget, rig_body, sanity
 from ...rigs import t_pose as t_pose_rules
 from ...rigs.roles import Roles
 from ..host import actions as blender_actions
-from ..host import armature, control_rigs, keyframes, rig_checks, runtime
+from ..host import armature, control_rigs, fk_presets, keyframes, rig_checks, runtime
 from ..host.control_rigs import ControlRig
+from ..host.fk_presets import FkRig
 from ..host.jobs import Progress
 from ..host.rig import SAME, Rig, read
 from . import foreign, root_motion
@@ -97,7 +98,7 @@ def import_clips(
     as_actions: bool,
 ) -> Generator[Progress, None, Imported]:
     """The same for whatever gives clips, under the name that the report calls it by."""
-    own = control_rigs.read_any(ob) if ob is not None else None
+    own = _rig_of(ob, as_actions) if ob is not None else None
     if own is not None and not set(own.roles) <= set(reference().names):
         raise ValueError(
             f"{own.bones[own.index[0]]} and the bones below it play no roles of a human: choose them in the panel Roles; "
@@ -280,9 +281,13 @@ def _why_no_actions(ob: bpy.types.Object, rig: Rig) -> str:
     """Why new actions would not show the motion, and what to do; empty if they would."""
     if ob.library is not None:
         return f"{ob.name} is linked from a library: make a library override first (Object > Relations)"
-    if isinstance(rig, ControlRig):
+    if isinstance(rig, ControlRig) or (isinstance(rig, FkRig) and fk_presets.needs_blender(ob, rig)):
         return ""
-    return rig_checks.control_rig(ob) or rig_checks.refusal(ob, rig, "an imported action")
+    reason = rig_checks.control_rig(ob) or rig_checks.refusal(ob, rig, "an imported action")
+    follows = reason and "has the constraint" in reason
+    return reason + (
+        "; or choose the FK controls of this rig in the panel Roles: motion goes onto them" if follows else ""
+    )
 
 
 def _lifted(poses: PoseSet, lift: float) -> PoseSet:
@@ -394,6 +399,12 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+def _rig_of(ob: bpy.types.Object, as_actions: bool) -> Rig:
+    """The rig that motion is written to: the FK controls of a control rig, if actions are made, or its bones."""
+    controls = fk_presets.read(ob) if as_actions else None
+    return control_rigs.read_any(ob) if controls is None else controls
+
+
 def _fingers_of(rig: Rig) -> dict[str, int]:
     """The fingers of a rig that may be keyed: finger bone -> bone. Those of a control rig have controls of their own."""
     if isinstance(rig, ControlRig):
@@ -462,11 +473,16 @@ def write(
     """
     if isinstance(rig, ControlRig):
         named = yield from control_rigs.channels(ob, rig, poses.rot, poses.root_pos)
+    elif isinstance(rig, FkRig) and fk_presets.needs_blender(ob, rig):
+        found = yield from fk_presets.evaluated_channels(ob, rig, poses.rot, poses.root_pos)
+        named = {(rig.bones[bone], channel): values for (bone, channel), values in found.items()}
     else:
-        moved = root_motion.root_motion(rig, poses) if travels else {}
+        moved = root_motion.root_motion(rig, poses) if travels and not isinstance(rig, FkRig) else {}
         channels = runtime.channels(ob, rig, poses.rot, poses.root_pos, moved)
         named = {(rig.bones[bone], channel): values for (bone, channel), values in channels.items()}
         named |= _finger_channels(ob, rig, poses, turns or {})
+    for name, prop, value in rig.switches if isinstance(rig, FkRig) else ():
+        named[name, f'["{bpy.utils.escape_identifier(prop)}"]'] = np.full((1, 1), value)
     action, slot = blender_actions.new(poses.clip_names[0], ob.name)
     action.use_fake_user = True
     action[FPS_KEY] = float(poses.clip_fps[0])
