@@ -19,13 +19,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from neural_network.core import forward_kinematics as fk
 from neural_network.core import rotations
-from neural_network.core.files import whole_file, write_whole
+from neural_network.core.files import write_whole
 from neural_network.core.skeleton import Skeleton
 from neural_network.ik import batches, context, network, refinement, single_kinematics, single_refinement, task
 from neural_network.ik.arguments import PRESETS
@@ -36,7 +35,7 @@ from neural_network.ik.solver import STEPS, Goals, Solver
 from neural_network.learning.arguments import positive
 from neural_network.motion import pose_set, splits
 
-from . import peer_blender, peer_solvers
+from . import peer_blender, peer_solvers, peers_plots
 from .peer_solvers import Ask, Peer
 
 SINGLE = {
@@ -610,67 +609,13 @@ def page(found: Found) -> str:
     return "\n".join(lines) + "\n"
 
 
-UNDRAWN = ("alone", "rest pose", "hinges", "iTaSC", "in the chain")  # rows that the second plot leaves to the table
-COLOURS = {"ours": "#c8102e", "prior": "#7a7a7a", "peer": "#1f5fa8"}
-
-
 def plots(found: Found, folder: Path) -> list[str]:
-    """Two plots as PNG and SVG: joint error against time, and drift over a track; the files written."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    plt.rcParams.update({"svg.hashsalt": "peers", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-
-    def finish(figure: Any, name: str) -> None:
-        for ending in ("png", "svg"):
-            path = folder / f"{name}.{ending}"
-            with whole_file(path) as out:
-                figure.savefig(out, format=ending, dpi=130, metadata={"Date": None} if ending == "svg" else None)
-            written.append(str(path))
-        plt.close(figure)
-
-    titles = ((False, "positions alone"), (True, "with orientations"))
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
-    for axis, (orientations, title) in zip(axes, titles, strict=True):
-        for number, r in enumerate(found.rows[orientations], 1):
-            axis.scatter(r.cold_ms, r.mpjpe_mm, color=COLOURS[r.kind], s=130, zorder=3, alpha=0.85, linewidths=0)
-            axis.annotate(
-                str(number), (r.cold_ms, r.mpjpe_mm), ha="center", va="center", color="white", fontsize=7, zorder=4
-            )
-        axis.set(xscale="log", title=title, xlabel="one solve, cold [ms]")
-        axis.set_ylim(bottom=0)
-        axis.grid(alpha=0.25)
-    axes[0].set_ylabel("mean joint error [mm]")
-    shown = [
-        plt.Line2D([], [], marker="o", ls="", color=COLOURS[r.kind], label=f"{number}  {r.label}")
-        for number, r in enumerate(found.rows[False], 1)
-    ]
-    axes[1].legend(handles=shown, fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-    finish(figure, "peers_error")
-
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained", sharey=True)
-    colours = plt.get_cmap("tab10").colors
-    for axis, (orientations, title) in zip(axes, titles, strict=True):
-        drawn = [r for r in found.rows[orientations] if not any(word in r.label for word in UNDRAWN)]
-        learned = [r for r in drawn if r.kind == "ours"]
-        others = [r for r in drawn if r.kind != "ours"]
-        for r, colour in zip(learned, ("#c8102e", "#f08a24", "#7d0a1d", "#e377c2", "#a65628"), strict=False):
-            axis.plot(r.drift, color=colour, lw=2.2, label=r.label)
-        for k, r in enumerate(others):
-            colour = colours[(0, 2, 4, 5, 7, 8, 9)[k % 7]]
-            axis.plot(r.drift, ("--", ":")[k % 2], color=colour, lw=1.3, label=r.label)
-        axis.set(title=title, xlabel="frame of the track (30 a second)")
-        axis.set_ylim(bottom=0)
-        axis.grid(alpha=0.25)
-    axes[0].set_ylabel("mean joint error [mm]")
-    if axes[1].lines:
-        axes[1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-    finish(figure, "peers_drift")
-    return written
+    """The plots of :mod:`benchmarks.peers_plots`; the files written."""
+    rows = {
+        given: [peers_plots.Bar(r.label, r.mpjpe_mm, r.early_mm, r.late_mm) for r in found.rows[given]]
+        for given in (False, True)
+    }
+    return peers_plots.draw(rows, folder)
 
 
 # ---------------------------------------------------------------------- the command

@@ -35,6 +35,9 @@ from neural_network import blender
 from neural_network.blender.host import memory
 from neural_network.blender.posing import live_ik
 from neural_network.ik import network
+from neural_network.rigs.roles import ROLE_NAMES
+
+from . import skin
 
 SIZE, FPS, SECONDS = (1280, 720), 24, 10
 OUT = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "same_drag.mp4"
@@ -67,15 +70,15 @@ def add_character(at: float, name: str) -> Any:
     for pb in made.pose.bones:
         pb.matrix_basis = pose[pb.name]
     bpy.context.view_layer.update()
-    for other in bpy.data.objects:
-        if other.parent == made:
-            other.color = (0.62, 0.66, 0.72, 1)
+    mannequin = next(other for other in bpy.data.objects if other.parent == made)
+    bpy.data.objects.remove(mannequin)
+    skin.add(made, {role: made.pose.bones.find(role) for role in ROLE_NAMES})
     curve: Any = bpy.data.curves.new(name, "FONT")
     curve.body, curve.align_x, curve.size = name, "CENTER", 0.13
     text = bpy.data.objects.new(name, curve)
     bpy.context.scene.collection.objects.link(text)
     text.location, text.rotation_euler.x = (at, -0.75, 0.01), math.radians(70)
-    text.color = (0.9, 0.9, 0.9, 1)
+    skin.paint(text, (0.9, 0.9, 0.9, 1))
     return made
 
 
@@ -83,7 +86,7 @@ def add_ball(color: tuple[float, ...], size: float) -> Any:
     """A small sphere."""
     bpy.ops.mesh.primitive_uv_sphere_add(radius=size, segments=24, ring_count=12)
     made = bpy.context.active_object
-    made.color = color
+    skin.paint(made, color)
     return made
 
 
@@ -134,11 +137,11 @@ def set_up_scene() -> None:
     camera.data.lens = 52
     own.render.engine = "BLENDER_WORKBENCH"
     own.render.resolution_x, own.render.resolution_y, own.render.resolution_percentage = *SIZE, 100
-    own.display.shading.light, own.display.shading.color_type = "STUDIO", "OBJECT"
+    own.display.shading.light, own.display.shading.color_type = "STUDIO", "MATERIAL"
     own.display.shading.show_cavity = True
     own.view_settings.view_transform = "Standard"
     bpy.ops.mesh.primitive_plane_add(size=14)
-    bpy.context.active_object.color = (0.16, 0.17, 0.2, 1)
+    skin.paint(bpy.context.active_object, (0.16, 0.17, 0.2, 1))
 
 
 def join(frames: list[Path], out: Path) -> None:

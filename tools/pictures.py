@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Take the pictures in docs/pictures again: the first minute of a new user and the panel Roles, in a real Blender window.
+"""Take the pictures of the panels in docs/pictures again, in a real Blender window.
 
 ``python -m tools.pictures``, from the root of the repository, with BLENDER, or ``blender`` on the PATH, and ImageMagick.
 The window tests perform the same steps.
@@ -14,7 +14,13 @@ from pathlib import Path
 
 from tests.window import launch
 
-SCENARIOS = {"newcomer": "[0-9]_*.png", "roles": "roles.png"}
+SCENARIOS = {
+    "newcomer": "[0-9]_*.png",
+    "roles": "roles.png",
+    "gait": "gait_panel.png",
+    "dragging": "live_2_dragged.png",
+    "teaching": "live_learning.png",
+}
 """Scenario -> pattern of its pictures that are kept."""
 
 

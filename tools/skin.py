@@ -12,6 +12,7 @@ from typing import Any
 import bpy
 import numpy as np
 
+from neural_network.blender.host import rig as host
 from neural_network.core.reference_rig import rest_orientation
 from neural_network.rigs.roles import ROLE_NAMES
 
@@ -32,8 +33,9 @@ GIRTH = {  # half width and half depth at a bone's head, and the share of both a
     "Foot": (0.044, 0.044, 1.0),
     "ToeBase": (0.044, 0.026, 0.85),
 }
-VOXEL = 0.0085  # [leg lengths] of the melted surface
+VOXEL = 0.015  # [leg lengths] of the melted surface
 SOFT = 0.022  # [leg lengths] over which weights go from one bone to the next
+LIMB = 0.042  # of a creature's limb, as a share of two thirds of its length
 SIDES = 16
 COLORS = {
     "skin": (0.72, 0.47, 0.35, 1),
@@ -57,10 +59,11 @@ def add(ob: Any, roles: dict[str, int] | None) -> Any:
     tails = np.array([b.bone.tail_local for b in bones], float)
     named = {int(j): role for role, j in (roles or {}).items() if j is not None}
     scale = _leg(heads, roles) / 0.82 if roles else float(np.ptp(heads, axis=0).max()) / 1.5
+    own = host.read(ob).skeleton.names if roles is None else ()
     ends = _ends(bones, heads, tails, named)
     used, girths, parts = [], [], []
     for j, bone in enumerate(bones):
-        if not bone.bone.use_deform and j not in named:
+        if (roles is None and bone.name not in own) or (not bone.bone.use_deform and j not in named):
             continue
         above = _above(bone, bones, named)
         if roles is not None and above is None:
@@ -80,8 +83,7 @@ def add(ob: Any, roles: dict[str, int] | None) -> Any:
             girth = (0.0125 * scale, 0.0125 * scale, 0.85)
         else:
             role = ""
-            thick = min(0.42 * length, 0.11 * scale) if bone.children else min(0.3 * length, 0.05 * scale)
-            girth = (thick, thick, 0.8)
+            girth = _of_creature(bone, scale)
         used.append(j)
         girths.append(girth)
         parts.append(next((part for word, part in PARTS.items() if word in role), "shirt") if roles else "fur")
@@ -92,6 +94,23 @@ def add(ob: Any, roles: dict[str, int] | None) -> Any:
     modifier.object = ob
     body.hide_select = True
     return body
+
+
+def _of_creature(bone: Any, scale: float) -> tuple[float, float, float]:
+    """Girth of a creature's bone: the more ends hang from it, the thicker; limbs become thinner towards their ends."""
+    leaves = sum(not below.children for below in [bone, *bone.children_recursive])
+    steps, above = 0, bone
+    while above.parent is not None and len(above.parent.children) == 1:
+        above, steps = above.parent, steps + 1
+    thick = LIMB * scale * (leaves**0.62 if leaves > 1 else 1.5 * 0.78**steps)
+    return thick, thick, 0.8 if leaves == 1 else 1.0
+
+
+def paint(ob: Any, color: tuple[float, ...]) -> None:
+    """Give an object a material of one color."""
+    material: Any = bpy.data.materials.new(ob.name)
+    material.diffuse_color, material.roughness = color, 0.8
+    ob.data.materials.append(material)
 
 
 def _leg(heads: np.ndarray, roles: dict[str, int] | None) -> float:
@@ -184,7 +203,7 @@ def _melted(
     remesh: Any = rough.modifiers.new("Melt", "REMESH")
     remesh.mode, remesh.voxel_size = "VOXEL", voxel
     smooth: Any = rough.modifiers.new("Smooth", "SMOOTH")
-    smooth.factor, smooth.iterations = 0.5, 18
+    smooth.factor, smooth.iterations = 0.5, 8
     melted = bpy.data.meshes.new_from_object(rough.evaluated_get(bpy.context.evaluated_depsgraph_get()))
     bpy.data.objects.remove(rough)
     melted.polygons.foreach_set("use_smooth", np.ones(len(melted.polygons), bool))

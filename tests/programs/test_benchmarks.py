@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import FLOAT32, GRADIENT, HOST, ROUND_TRIP, make_poses, make_rig, random_turns, run_cli
+from conftest import FLOAT32, GRADIENT, HOST, REPO, ROUND_TRIP, make_poses, make_rig, random_turns, run_cli
 
-from benchmarks import peer_solvers, peers
+from benchmarks import peer_solvers, peers, peers_plots
 from neural_network.core import forward_kinematics as fk
 from neural_network.core import rotations
 from neural_network.ik import context
@@ -167,3 +167,12 @@ def test_the_command_refuses_takes_that_are_too_short(tmp_path: Path, capsys: py
     assert peers.main(["--data", str(data), "--out", str(tmp_path / "page.md")]) == 2
     assert "at least 120 frames" in capsys.readouterr().out
     assert not (tmp_path / "page.md").exists()
+
+
+def test_the_plots_are_drawn_again_from_the_page_with_six_rivals_by_name() -> None:
+    found = peers_plots.read((REPO / "docs" / "benchmarks.md").read_text("utf-8"))
+    for given in (False, True):
+        shown = [peers_plots.SHOWN[bar.label] for bar in found[given] if bar.label in peers_plots.SHOWN]
+        assert [name for name, color in shown if color == peers_plots.OURS] == ["Neural IK"]
+        assert len([name for name, color in shown if color == peers_plots.RIVAL]) == 6
+        assert all(0 < bar.mpjpe_mm < 100 and bar.late_mm > 0 for bar in found[given])

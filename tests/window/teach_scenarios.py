@@ -88,7 +88,7 @@ def teach(install: Callable[[], Steps], out: Path) -> Steps:
         target.location.z += 0.015
         yield 0.1
     yield from until(lambda: np.linalg.norm(foot(ob) - np.array(target.location)) < 1e-3, "the foot on its target")
-    yield from picture(out / "4_driven.png")
+    yield from picture(out / "live_learning.png")
     yield from push("neural_ik.record_stop")
     yield from until(lambda: state.record is None, "the end of the recording")
     assert "Live" in ob.animation_data.action.name
