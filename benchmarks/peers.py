@@ -567,6 +567,8 @@ def page(found: Found) -> str:
     lines = [
         "# Comparison with other solvers",
         "",
+        "![Joint error of the network and of other solvers](pictures/peers_error.png)",
+        "",
         "One run on one skeleton, with the same frames for every solver. This page, its tables and its plots are written by",
         "",
         f"    {found.command}",
@@ -592,8 +594,6 @@ def page(found: Found) -> str:
     lines += [*found.missing, ""] if found.missing else []
     lines += ["## Summary", "", *verdicts(found.rows), ""]
     lines += [
-        "![Joint error against time](pictures/peers_error.png)",
-        "",
         "![Drift over a track](pictures/peers_drift.png)",
         "",
     ]

@@ -24,6 +24,9 @@ SCENARIOS = {
 """Scenario -> pattern of its pictures that are kept."""
 
 
+RENAMED = {"live_2_dragged.png": "live_ik_panel.png"}
+
+
 def main() -> int:
     """Run the scenarios and keep their pictures; exit code 2 where no window is available."""
     reason = launch.missing()
@@ -44,7 +47,7 @@ def main() -> int:
         kept = launch.REPO / "docs" / "pictures"
         kept.mkdir(parents=True, exist_ok=True)
         for picture in pictures:
-            shutil.copy(picture, kept / picture.name)
+            shutil.copy(picture, kept / RENAMED.get(picture.name, picture.name))
     sys.stdout.write(f"{len(pictures)} pictures in {kept}; {(done.stdout.strip().splitlines() or ['-'])[-1]}\n")
     return 0
 

@@ -70,6 +70,7 @@ def set_up(size: tuple[int, int], at: Vector, middle: Vector, lens: float) -> No
     own.display.shading.light, own.display.shading.color_type = "STUDIO", "MATERIAL"
     own.display.shading.show_cavity = own.display.shading.show_shadows = True
     own.view_settings.view_transform = "Standard"
+    own.render.image_settings.file_format, own.render.image_settings.quality = "WEBP", 85
     world = bpy.data.worlds.new("World")
     world.color = (0.09, 0.10, 0.12)
     own.world = world
@@ -138,7 +139,7 @@ def families() -> None:
         ball(ends["RightHand"], (1.0, 0.38, 0.55, 1))
         ball(ends["LeftHand"], (0.25, 0.62, 1.0, 1))
         ob.hide_render = True
-    render("families.png")
+    render("families.webp")
 
 
 def drag() -> None:
@@ -164,7 +165,7 @@ def drag() -> None:
             bpy.context.view_layer.update()
         ball(hand.matrix_world.translation, (1.0, 0.35, 0.05, 1))
         live_ik.end(bpy.context, collection, keep=True)
-    render("drags.png")
+    render("drags.webp")
 
 
 def _turned(pb: Any, turn: Any) -> Any:
@@ -199,7 +200,7 @@ def dog() -> None:
             bpy.context.view_layer.update()
         ball(target.matrix_world.translation, (1.0, 0.35, 0.05, 1), 0.022)
     live_ik.end(bpy.context, collection, keep=True)
-    render("creature_dog.png")
+    render("creature_dog.webp")
 
 
 def main() -> None:

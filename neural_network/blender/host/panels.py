@@ -86,7 +86,7 @@ def wrapped(text: str, width: int) -> list[str]:
 def paragraph(layout: bpy.types.UILayout, text: str, context: bpy.types.Context, icon: Any = "NONE") -> None:
     """Draw text over as many lines as it needs at the sidebar's width; nothing for an empty one. The icon stands in the first."""
     width = (
-        max(20, int(context.region.width / (LETTER * context.preferences.system.ui_scale)) - 6)
+        max(20, int(context.region.width / (LETTER * context.preferences.system.ui_scale)) - 9)
         if context.region
         else 40
     )

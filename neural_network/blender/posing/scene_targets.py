@@ -24,7 +24,7 @@ from .state import BESIDE, ROOT, LiveCharacter, Target, effector_roles, local, s
 
 GIVEN = 4096  # rotations that Live IK gave a target, any of which may come back when a drag is cancelled
 MOVED = (1e-4, 1e-6)  # [leg lengths], and 1 - |cos| of half the angle: beyond this somebody moved a target
-SIZE = 0.08  # [leg lengths] of a target
+SIZE = (0.08, 0.04)  # of a target, as a share of the leg and of the body, whichever is larger: some have short legs
 SHAPES = {"Head": "SPHERE", ROOT: "CIRCLE"}  # all others are cubes
 GREEN, YELLOW, RED, GREY = (0.2, 0.9, 0.3, 1), (1, 0.8, 0.1, 1), (1, 0.15, 0.1, 1), (0.6, 0.6, 0.6, 1)
 NEAR = 1e-2  # [m]: a target missed by less is yellow, by more red
@@ -43,7 +43,7 @@ def add_targets(
     """Add the targets that are missing, each where the body is; those of the feet are on, with ``all_on`` all but the hints."""
     there = target_objects(collection)
     skeleton = live.rig.skeleton
-    size = SIZE * skeleton.leg_length / metres(ob)
+    size = max(SIZE[0] * skeleton.leg_length, SIZE[1] * skeleton.body_length) / metres(ob)
     roles = effector_roles(live)
     feet = {role for role, effector in zip(roles, skeleton.effectors, strict=True) if effector in skeleton.feet}
     transforms = live.base_transforms

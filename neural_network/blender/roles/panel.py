@@ -13,6 +13,7 @@ from ..host.panels import Panel, paragraph
 from . import editing, overlay
 
 WIDE = 300  # [pixels]: a sidebar wider than this shows an eyedropper in every row
+SURE = 0.9  # confidence from which the list says nothing
 MOST_NAMED = 6  # bones that are listed per reason before "and ... more"
 
 
@@ -34,7 +35,7 @@ class NEURAL_IK_UL_roles(bpy.types.UIList):
         ob = rig.find(context)
         role = item.identifier
         bone = getattr(ob.neural_ik_roles, role)  # type: ignore[attr-defined]
-        split = layout.split(factor=0.47, align=True)
+        split = layout.split(factor=0.52, align=True)
         split.label(text=role, icon=overlay.icon(role))
         row = split.row(align=True)
         row.label(text=bone or "-")
@@ -44,7 +45,8 @@ class NEURAL_IK_UL_roles(bpy.types.UIList):
             right.operator("neural_ik.roles_problem", text="", icon="ERROR", emboss=False).role = role
         elif bone:
             sure, _ = editing.explain(ob, role)
-            right.label(text="manual" if sure is None else f"{sure:.0%}")
+            if sure is None or sure < SURE:  # the details of the active role have all of them
+                right.label(text="manual" if sure is None else f"{sure:.0%}")
         if context.region.width > WIDE * context.preferences.system.ui_scale:
             right.operator("neural_ik.roles_pick", text="", icon="EYEDROPPER", emboss=False).role = role
 
