@@ -190,7 +190,7 @@ class NEURAL_IK_OT_learn(_Trains, bpy.types.Operator):
     def why_not(cls, context: bpy.types.Context) -> str:
         """No character, or none that anything moves."""
         reason = no_character(context)
-        if reason or ready(context):
+        if reason or _imported(context) or chosen.expected_soon(context)[0] or context.scene.neural_ik.nla:
             return reason
         return (
             f"no action moves {rig.find(context).name} yet: animate it or Import Motion. "
@@ -223,12 +223,6 @@ class NEURAL_IK_OT_learn(_Trains, bpy.types.Operator):
         training = self._begin(characters.TrainingFiles(character.poses, False, character, ""), extra, False)
         self.go_on_beside()
         return (yield from training)
-
-
-def ready(context: bpy.types.Context) -> bool:
-    """Whether there is something to learn from: actions, strips, or poses that were imported."""
-    scene: Any = context.scene
-    return _imported(context) or chosen.expected_soon(context)[0] > 0 or scene.neural_ik.nla
 
 
 def _epochs(context: bpy.types.Context, own: int) -> list[str]:
