@@ -95,11 +95,12 @@ def generated_rigify() -> Any | None:
 
     if addon_utils.enable("rigify", default_set=True) is None:
         return None
+    before = set(bpy.data.objects)
     bpy.ops.object.armature_human_metarig_add()
     metarig = bpy.context.active_object
     bpy.ops.pose.rigify_generate()
     bpy.data.objects.remove(metarig)
-    ob = next(o for o in bpy.data.objects if o.type == "ARMATURE")
+    ob = next(o for o in bpy.data.objects if o.type == "ARMATURE" and o not in before)
     bpy.context.view_layer.objects.active = ob
     ob.select_set(True)
     bpy.context.view_layer.update()

@@ -3,8 +3,8 @@
 
 ``python -m benchmarks.carry`` imports each source onto a few characters of :mod:`benchmarks.blender_rigs` with the button, plays the action
 that it made, and imports the source itself into the scene beside it. Printed are, over all frames, the largest angle between the
-directions of upper arms and forearms, and of thighs and shins, of the two as Blender evaluates them; how deep a foot goes below the
-floor, and how fast feet slide while they stand, on the target and in the source. Real files are those of ``NIK_MOCAP``.
+directions of upper arms and forearms, and of thighs and shins, of the two as Blender evaluates them, and how deep a foot goes below
+the floor. Real files are those of ``NIK_MOCAP``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ class Truth:
         before = set(bpy.data.objects)
         if path is not None:
             if path.suffix == ".fbx":
-                getattr(bpy.ops.wm, "fbx_import", None)
                 (bpy.ops.wm.fbx_import if bpy.app.version >= (4, 5, 0) else bpy.ops.import_scene.fbx)(
                     filepath=str(path)
                 )
@@ -159,20 +158,8 @@ def compare(
     directions = f"{np.nanmax(arms):.2f} | {np.nanmedian(legs):.2f}, {np.nanmax(legs):.2f}"
     return (
         f"| {label} | {target} | {'planted' if plant else 'as they are'} | {len(shown)} | {directions} | "
-        f"{1000 * min(low, 0):.1f} | {_slide(feet):.0f}, {_slide(_scaled(np.array(wanted), theirs, feet)):.0f} |\n"
+        f"{1000 * min(low, 0):.1f} |\n"
     )
-
-
-def _scaled(heads: np.ndarray, bones: dict[str, int], feet: np.ndarray) -> np.ndarray:
-    return heads[:, [bones["LeftFoot"], bones["RightFoot"]]]
-
-
-def _slide(feet: np.ndarray) -> float:
-    """[mm/s] median speed of feet (F, 2, 3) while they are low and slow."""
-    speed = np.linalg.norm(np.diff(feet[..., :2], axis=0), axis=-1) * FPS
-    high = feet[1:, :, 2] - feet[..., 2].min()
-    standing = (high < 0.03) & (speed < 0.3)
-    return 1000 * float(np.median(speed[standing])) if standing.any() else 0.0
 
 
 def main() -> None:
@@ -199,8 +186,8 @@ def main() -> None:
             ("GLB kaykit Walking_A", mocap / "glb" / "kaykit_Knight.glb", "Walking_A", {}, None),
         ]
     sys.stdout.write(
-        "| source | onto | feet | frames | arms, largest angle | legs, median and largest | below the floor, mm | slide, source, mm/s |\n"
-        "|---|---|---|---|---|---|---|---|\n"
+        "| source | onto | feet | frames | arms, largest angle | legs, median and largest | below the floor, mm |\n"
+        "|---|---|---|---|---|---|---|\n"
     )
     for label, path, take, known, make in sources:
         for target in chosen:

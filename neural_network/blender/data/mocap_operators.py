@@ -226,13 +226,26 @@ def _keep(result: mocap.Imported, character: str, into_memory: bool, what: str) 
 _classes = (NEURAL_IK_OT_import_mocap, NEURAL_IK_OT_carry_mocap, NEURAL_IK_OT_carry_armature)
 
 
+def _draw_in_menu(menu: Any, context: bpy.types.Context) -> None:
+    """The line in Blender's own menus Object > Animation and Pose > Animation."""
+    menu.layout.separator()
+    menu.layout.operator("neural_ik.carry_armature", icon="ARMATURE_DATA")
+
+
+_MENUS = ("VIEW3D_MT_object_animation",)  # Pose > Animation is this menu too
+
+
 def register() -> None:
-    """Register the button."""
+    """Register the buttons, and the line in the menus."""
     for cls in _classes:
         bpy.utils.register_class(cls)
+    for name in _MENUS:
+        getattr(bpy.types, name).append(_draw_in_menu)
 
 
 def unregister() -> None:
-    """Unregister it."""
+    """Unregister them."""
+    for name in _MENUS:
+        getattr(bpy.types, name).remove(_draw_in_menu)
     for cls in reversed(_classes):
         bpy.utils.unregister_class(cls)
