@@ -76,7 +76,9 @@ def fbx(folder: Path) -> Path:
 def everything() -> dict[str, set[str]]:
     import bpy
 
-    names = [n for n in dir(bpy.data) if isinstance(getattr(bpy.data, n), bpy.types.bpy_prop_collection)]
+    names = [
+        n for n in dir(bpy.data) if n != "all_ids" and isinstance(getattr(bpy.data, n), bpy.types.bpy_prop_collection)
+    ]
     return {n: {thing.name for thing in getattr(bpy.data, n)} for n in names}
 
 

@@ -19,6 +19,7 @@ import creature_scenarios
 import drive
 import gait_scenarios
 import live_scenarios
+import motion_scenarios
 import role_scenarios
 import teach_scenarios
 from drive import Gaps, Steps, inside, key, open_tab, picture, press, until, window
@@ -276,7 +277,12 @@ def teaching() -> Steps:
     return teach_scenarios.teach(install, Path(OUT))
 
 
+def carried() -> Steps:
+    """A file that Blender reads, onto the character."""
+    return motion_scenarios.carried(install, Path(OUT), lambda: wing("host.jobs").running)
+
+
 SCENARIOS = {
-    f.__name__: f for f in (newcomer, interrupted, closing, dragging, roles, quadruped, flying, teaching, gait)
+    f.__name__: f for f in (carried, newcomer, interrupted, closing, dragging, roles, quadruped, flying, teaching, gait)
 }
 drive.run(SCENARIOS[NAME]())

@@ -110,3 +110,7 @@ def test_legs_are_taught_sent_driven_and_recorded_by_clicks(zip_path: Path, tmp_
 
 def test_a_preset_becomes_a_ghost_and_a_loop(zip_path: Path, tmp_path: Path) -> None:
     held("gait", zip_path, tmp_path)
+
+
+def test_a_file_that_blender_reads_is_carried_stopped_and_undone(zip_path: Path, tmp_path: Path) -> None:
+    held("carried", zip_path, tmp_path)
