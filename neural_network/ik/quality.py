@@ -22,7 +22,7 @@ from ..learning import card as cards
 from ..learning.card import Card, Data, Figure, Verdict
 from ..motion.pose_set import PoseSet
 from ..motion.splits import TEST, TRAIN, VALIDATION
-from . import batches, errors, subsets
+from . import batches, errors, opinion, subsets
 from .context import LAYOUTS, Samples, Targets, decode, features, prepare, targets_of
 from .errors import PLAIN, REFINE_STEPS, SEED, STEPPED, Errors, predicted
 from .losses import Truth
@@ -490,7 +490,9 @@ _MORE = (
 
 def text(card: dict[str, Any]) -> list[str]:
     """The suite and the card as lines for a terminal, a panel's text block or a log."""
-    return [*cards.verdict_lines(cards.tests_from_json(card["tests"])), "", *table(card)]
+    found = opinion.of(card)
+    words = " ".join(part for part in (f"{found.level.capitalize()}.", found.reason, found.advice) if part)
+    return [*cards.verdict_lines(cards.tests_from_json(card["tests"])), words, "", *table(card)]
 
 
 def table(card: dict[str, Any]) -> list[str]:

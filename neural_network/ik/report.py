@@ -35,7 +35,7 @@ PERCENTILES = (
     50,
     10,
 )  # of the test frames' joint error after the exact steps: the poses that are drawn
-ACROSS = 3  # poses beside each other
+ACROSS = 2  # poses beside each other
 LEAKY = (
     "<strong>Leaky split.</strong> The test frames were drawn at random, so each has near-copies among the training frames. "
     "These figures flatter; measure with the split <code>block</code> or <code>clip</code>."
@@ -268,11 +268,11 @@ def _poses(net: Network, held: _Held, poses: PoseSet) -> str:
     """Stick figures of the ranked test poses, captured and as they come out, each from the front and from the side."""
     count = len(held.drawn)
     lines = -(-count // ACROSS)
-    figure, axes = page.figure(lines, 2 * ACROSS, 10.4, 5.2 * lines)
+    figure, axes = page.figure(lines, 2 * ACROSS, 9.6, 4.4 * lines)
     points = np.concatenate([held.truth, held.found], axis=1)
     low, high = points.min(axis=1), points.max(axis=1)  # (3, K): each pose is centred, on its own lowest point
-    half = 0.5 * float((high - low)[:2].max()) + 0.06
-    tall = float((high - low)[2].max()) + 0.12
+    half = 0.5 * (high - low)[:2].max(axis=0) + 0.06  # (K): each has a scale of its own
+    tall = (high - low)[2] + 0.12
     words = []
     for k in range(count):
         mean = held.joints[held.drawn[k]] * 1000
@@ -285,8 +285,8 @@ def _poses(net: Network, held: _Held, poses: PoseSet) -> str:
             ax = axes[k // ACROSS, 2 * (k % ACROSS) + view]
             _stick_figure(ax, net.skeleton, held, k, across)
             middle = 0.5 * (low + high)[across, k]
-            ax.set_xlim(middle - half, middle + half)
-            ax.set_ylim(low[2, k] - 0.06, low[2, k] - 0.06 + tall)
+            ax.set_xlim(middle - half[k], middle + half[k])
+            ax.set_ylim(low[2, k] - 0.06, low[2, k] - 0.06 + tall[k])
             ax.text(
                 0.5, -0.02, ("front", "side")[view], transform=ax.transAxes, ha="center", fontsize=8, color=page.FAINT
             )
