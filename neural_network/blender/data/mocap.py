@@ -30,7 +30,7 @@ from ..host.control_rigs import ControlRig
 from ..host.fk_presets import FkRig
 from ..host.jobs import Progress
 from ..host.rig import SAME, Rig, read
-from . import foreign, root_motion
+from . import foreign, uncontrolled
 from .extract import FPS_KEY
 from .foreign import Found
 
@@ -200,7 +200,7 @@ def _key_all(
             _require_alive([*made, *(body for _, body, _ in bodies)])
             _, other, rig = _body_for(context, bodies, clip, made)
             _require_unchanged(other, other.name, known.setdefault(other.name, _key(other)))
-            steps = write(other, rig, clip, hands[n], travels)
+            steps = write(other, rig, clip, hands[n], True, travels)
             while True:
                 try:
                     done_frames = next(steps)
@@ -464,12 +464,17 @@ def _finger_channels(
 
 
 def write(
-    ob: bpy.types.Object, rig: Rig, poses: PoseSet, turns: Fingers | None = None, travels: bool = False
+    ob: bpy.types.Object,
+    rig: Rig,
+    poses: PoseSet,
+    turns: Fingers | None = None,
+    bends: bool = False,
+    travels: bool = False,
 ) -> Generator[int, None, tuple[bpy.types.Action, object]]:
     """One clip as a new action of ``ob``, with a key on every frame from frame 1 on; returns the action and its slot.
 
-    ``turns`` of fingers go onto those that the rig has. ``travels``: a root bone on the floor carries the body over the ground.
-    Yields the number of frames done, before the action is made.
+    ``turns`` of fingers go onto those that the rig has. ``bends``: bones between those of the trunk turn too. ``travels``: a root
+    bone on the floor carries the body over the ground. Yields the number of frames done, before the action is made.
     """
     if isinstance(rig, ControlRig):
         named = yield from control_rigs.channels(ob, rig, poses.rot, poses.root_pos)
@@ -477,7 +482,10 @@ def write(
         found = yield from fk_presets.evaluated_channels(ob, rig, poses.rot, poses.root_pos)
         named = {(rig.bones[bone], channel): values for (bone, channel), values in found.items()}
     else:
-        moved = root_motion.root_motion(rig, poses) if travels and not isinstance(rig, FkRig) else {}
+        moved: dict[int, np.ndarray] = {}
+        if not isinstance(rig, FkRig):
+            moved |= uncontrolled.trunk_shares(rig, poses) if bends else {}
+            moved |= uncontrolled.root_motion(rig, poses) if travels else {}
         channels = runtime.channels(ob, rig, poses.rot, poses.root_pos, moved)
         named = {(rig.bones[bone], channel): values for (bone, channel), values in channels.items()}
         named |= _finger_channels(ob, rig, poses, turns or {})

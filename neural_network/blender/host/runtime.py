@@ -126,7 +126,8 @@ def channels(
         mode = rig.modes[bone]
         values = rotations.continuous_quaternions(rotations.quaternion_from_matrix(basis[:, :3, :3]))
         out[bone, rotation_channel(mode)] = in_mode(values, mode)
-        out[bone, "location"] = basis[:, :3, 3]
+        places_of = basis[:, :3, 3]
+        out[bone, "location"] = places_of if places_of.any() else np.zeros((1, 3))
     out[rig.carrier, "location"] = places
     return out
 

@@ -147,3 +147,27 @@ def test_a_root_bone_on_the_floor_carries_the_body_over_the_ground(empty: Any, t
     first, last = (matrix[:3, :3] / np.linalg.norm(matrix[:3, 0]) for matrix in (roots[0], roots[-1]))
     turned = np.degrees(np.arccos(np.clip((np.trace(first.T @ last) - 1) / 2, -1, 1)))
     assert turned == pytest.approx(np.degrees(1.5), abs=12)
+
+
+def test_a_trunk_of_many_bones_bends_in_all_of_them(empty: Any, tmp_path: Path) -> None:
+    import bpy
+
+    clip = rigs.walk(rigs.all_rigs()["mixamo"], frames=16)
+    turns = matrix_from_quaternion(clip.rotations)
+    for name in ("Spine", "Spine1", "Spine2"):
+        j = clip.names.index(f"mixamorig:{name}")
+        turns[:, j] = matrix_from_axis_angle(np.array([[0.3, 0, 0]])) @ turns[:, j]
+    bvh.write(tmp_path / "bow.bvh", replace(clip, rotations=quaternion_from_matrix(turns)))
+    ob = blender_rigs.build("makehuman default", rigs.all_rigs()["makehuman default"])
+    bpy.context.scene.render.fps = 30
+    assert bpy.ops.neural_ik.import_mocap(filepath=str(tmp_path / "bow.bvh"), clean=False) == {"FINISHED"}
+    bpy.context.scene.frame_set(3)
+    shown = ob.evaluated_get(bpy.context.evaluated_depsgraph_get()).pose.bones
+    bent = {}
+    for name in ("spine05", "spine04", "spine03", "spine02", "spine01"):
+        pb = shown[name]
+        own = np.array((pb.bone.matrix_local.inverted() @ pb.bone.parent.matrix_local).inverted())
+        basis = np.linalg.inv(np.array(pb.parent.matrix) @ own) @ np.array(pb.matrix)
+        bent[name] = np.degrees(np.arccos(np.clip((np.trace(basis[:3, :3]) - 1) / 2, -1, 1)))
+    assert min(bent.values()) > 5, bent
+    assert sum(bent.values()) == pytest.approx(np.degrees(0.9), abs=8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Travel on a root bone: what a motion does over the ground goes onto the bone on the floor that carries the hips."""
+"""Motion on bones that no role controls: travel on a root bone, and turns of the trunk on the bones between."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import numpy as np
 from ...core import forward_kinematics as fk
 from ...core import rotations, tree
 from ...motion.pose_set import PoseSet
+from ...rigs.bone_names import read_names
+from ...rigs.roles import NECK, TRUNK
 from ..host.control_rigs import ControlRig
 from ..host.rig import Rig
 
 SMOOTH = 1.0  # [s] over which the way and the heading of the root are averaged; hips keep the rest of both
 LOW, NEAR = 0.25, 0.5  # [leg lengths] a root bone is no higher above the lowest foot, and no farther beside the hips
+
+
+_TRUNK = (*TRUNK, *NECK, "Head")
 
 
 def root_bone(rig: Rig) -> int | None:
@@ -54,6 +59,34 @@ def root_motion(rig: Rig, poses: PoseSet) -> dict[int, np.ndarray]:
     basis[:, :3, :3] = own[:3, :3].T @ turned @ own[:3, :3]
     basis[:, :3, 3] = (moved - own[:3, 3]) @ own[:3, :3]
     return {top: basis}
+
+
+def trunk_shares(rig: Rig, poses: PoseSet) -> dict[int, np.ndarray]:
+    """Basis matrices (F, 4, 4) of bones between two roles of trunk and neck: each takes as much of the turn between them as the others.
+
+    Rigs with four spine bones or more then bend in all of them. The roles' own bones turn to where they should anyway.
+    """
+    if isinstance(rig, ControlRig) or not poses.frames:
+        return {}
+    info = read_names(rig.bones)
+    rest = rig.rest[:, :3, :3]
+    posed = fk.armature_matrices(rig.skeleton, poses.rot.astype(np.float64), poses.root_pos.astype(np.float64))
+    turned = posed[..., :3, :3] @ rig.skeleton.rest_arm[:, :3, :3].transpose(0, 2, 1)
+    out: dict[int, np.ndarray] = {}
+    for j, role in enumerate(rig.roles):
+        above = int(rig.skeleton.parents[j])
+        if above < 0 or role not in _TRUNK or rig.roles[above] not in ("Hips", *_TRUNK):
+            continue
+        between = [b for b in rig.between(int(rig.index[j]))[:-1] if not info[b].excluded and rig.plain[b]]
+        if not between:
+            continue
+        whole = rotations.axis_angle_from_matrix(turned[:, above].transpose(0, 2, 1) @ turned[:, j])
+        share = rotations.matrix_from_axis_angle(whole / (len(between) + 1))
+        share = rig.turn.T @ share @ rig.turn  # object space
+        for bone in between:
+            out[bone] = np.tile(np.eye(4), (poses.frames, 1, 1))
+            out[bone][:, :3, :3] = rest[bone].T @ share @ rest[bone]
+    return out
 
 
 def _averaged(values: np.ndarray, window: int) -> np.ndarray:
