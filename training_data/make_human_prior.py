@@ -119,15 +119,16 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="make_human_prior", description="Train the network and the statistics for people of all proportions."
     )
-    usual = Training()
     parser.add_argument("poses", type=Path, metavar="POSES.npz", help="poses of people on the reference rig")
     parser.add_argument("-o", "--output", type=Path, default=density.SHIPPED, metavar="FILE", help="(%(default)s)")
     parser.add_argument("--leave-out", default="", metavar="S,S", help="subjects that are left out, such as 07,16")
-    parser.add_argument("--hidden", type=widths, default=(256, 256), metavar="N,N", help="widths of the hidden layers")
-    parser.add_argument("--proportions", type=share, default=0.4, help="spread of body proportions (%(default)s)")
-    parser.add_argument("--lr", type=positive(float), default=usual.lr, help="step size of Adam (%(default)s)")
     parser.add_argument(
-        "--time-limit", type=positive(float), default=1500, metavar="S", help="CPU seconds (%(default)s)"
+        "--hidden", type=widths, default=(384, 384, 384), metavar="N,N", help="widths of the hidden layers"
+    )
+    parser.add_argument("--proportions", type=share, default=0.4, help="spread of body proportions (%(default)s)")
+    parser.add_argument("--lr", type=positive(float), default=0.0025, help="step size of Adam (%(default)s)")
+    parser.add_argument(
+        "--time-limit", type=positive(float), default=440, metavar="S", help="CPU seconds (%(default)s)"
     )
     parser.add_argument(
         "--seed", type=positive(int, zero=True), default=0, help="of the training and of the poses drawn (%(default)s)"

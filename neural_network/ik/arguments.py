@@ -19,6 +19,7 @@ from .task import loop_settings
 
 SHIPPED = Path(__file__).resolve().parents[2] / "training_data"
 """The poses and weights that come with Neural IK."""
+FINE_TUNING_LR = 0.0015  # with --init: larger steps forget what the weights know before the new poses are learned
 UNLIMITED = 1_000_000  # epochs, where the time limit ends the training
 
 CONTRACT = {
@@ -53,7 +54,8 @@ _PRESET_HELP = (
 _LAYOUT_HELP = (
     "what the network is given and answers: reference takes positions and rotations of the targets in an upright frame at "
     "the Hips, hips in the Hips' own axes; positions leaves the rotations out; masked may lack targets; free may too, and "
-    "answers where the Hips are; bodies is given the lengths of the limbs, for many proportions"
+    "answers where the Hips are; bodies is given the lengths of the limbs, for many proportions; people also where limbs begin and "
+    "end, for many rigs"
 )
 
 
@@ -68,7 +70,12 @@ def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
         "not be written, 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.",
     )
     files = add_files(out, data, weights)
-    files.add_argument("--init", type=Path, metavar="WEIGHTS", help="start from these weights (fine-tuning)")
+    files.add_argument(
+        "--init",
+        type=Path,
+        metavar="WEIGHTS",
+        help=f"start from these weights (fine-tuning), with --lr {FINE_TUNING_LR:g} unless another is given",
+    )
     files.add_argument(
         "--also",
         type=Path,
@@ -177,6 +184,8 @@ def parse(words: Sequence[str], data: Path, weights: Path) -> argparse.Namespace
     """The arguments of a command line; a preset's values stand where no flag overrides them."""
     cli = parser(data, weights)
     first, _ = cli.parse_known_args(words)
+    if first.init is not None:
+        cli.set_defaults(lr=FINE_TUNING_LR)
     cli.set_defaults(**PRESETS.get(first.preset or "", {}))
     return cli.parse_args(words)
 

@@ -178,7 +178,8 @@ def test_a_cancelled_training_is_resumed_from_the_panel(demo: Any) -> None:
     says("nothing to resume", bpy.ops.neural_ik.train, resume=True)
     words, begun = ["--no-beside", "--epochs", "6"], wing("blender.learn.trainer")
     cancel = weights.with_name("cancel")
-    training = begun.train(begun.command(own.poses, weights, words), cancel)
+    files = wing("blender.host.characters").training(bpy.context)
+    training = begun.train(begun.command(own.poses, weights, words, files.init), cancel)
     while next(training) is None:
         pass
     cancel.touch()
@@ -214,6 +215,18 @@ def test_the_commands_are_quoted_for_each_system(empty: ModuleType) -> None:
     assert "--data" in lines[1]
     assert "--weights" in lines[1]
     assert Path(shlex.split(lines[1])[3]).exists()
+
+
+def test_a_persons_own_poses_are_learned_from_what_people_do_and_the_shipped_ones_from_nothing(demo: Any) -> None:
+    import bpy
+
+    characters = wing("blender.host.characters")
+    assert characters.training(bpy.context).init is None
+    bpy.ops.neural_ik.extract_data()
+    bpy.ops.neural_ik.save_data()
+    files = characters.training(bpy.context)
+    assert files.init == wing("ik.density").SHIPPED
+    assert "--init" in wing("blender.learn.operators").commands(files)[1]
 
 
 def test_the_curve_is_drawn_from_left_to_right_as_far_as_the_training_is(extension: ModuleType) -> None:

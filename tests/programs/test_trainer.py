@@ -21,6 +21,7 @@ from conftest import make_poses, make_rig, run_cli
 import standalone_trainer
 from neural_network.ik import batches, context, network, quality
 from neural_network.ik import trainer as trainer_module
+from neural_network.ik.arguments import FINE_TUNING_LR
 from neural_network.ik.settings import Training
 from neural_network.learning import loop
 from neural_network.motion import pose_set, splits
@@ -277,6 +278,7 @@ def test_fine_tuning_takes_the_shape_of_the_weights_it_starts_from(trainer: Trai
     assert tuned.hidden == (9, 7)
     np.testing.assert_array_equal(tuned.mean, first.mean)
     assert np.any(tuned.parameters != first.parameters)
+    assert tuned.meta["config"]["lr"] == FINE_TUNING_LR < first.meta["config"]["lr"]
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core.messages import counted
 from ...core.skeleton import Skeleton
-from ...ik import network
+from ...ik import density, network
 from ...ik.network import Network
 from ...live.kept_file import contents
 from ...motion import characters, pose_set
@@ -297,6 +297,12 @@ class TrainingFiles:
     character: Character
     """Its folder exists and gets the weights."""
     note: str
+
+    @property
+    def init(self) -> Path | None:
+        """The weights for people, where the character has their bones and poses of its own; else training begins with nothing."""
+        known = not self.shipped and density.shipped(self.character.skeleton) is not None
+        return memory.SHIPPED_WEIGHTS if known else None
 
 
 def why_no_training(context: bpy.types.Context) -> str:

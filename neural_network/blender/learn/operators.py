@@ -142,7 +142,7 @@ class NEURAL_IK_OT_show_path(Button, bpy.types.Operator):
 
 def commands(files: characters.TrainingFiles) -> list[str]:
     """The terminal commands that train as Train would, each below a line that says what it is for."""
-    words = trainer.command(files.poses, files.character.weights(characters.IK))
+    words = trainer.command(files.poses, files.character.weights(characters.IK), init=files.init)
     blender = [bpy.app.binary_path or "blender", "--background", "--python-exit-code", "1", "--python"]
     return [
         "# Train with Blender's own Python:",

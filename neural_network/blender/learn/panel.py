@@ -34,7 +34,11 @@ class NEURAL_IK_PT_learn(Panel, bpy.types.Panel):
                 takes = training.in_words(training.seconds(poses, scene.neural_ik.epochs))
                 text = f"{counted(actions, 'action')}, {counted(poses, 'pose')}: {takes}"
                 layout.label(text=text, icon="TIME")
-            elif characters.active_object(context) is not None and not posing(context) and training.NEURAL_IK_OT_learn.why_not(context):
+            elif (
+                characters.active_object(context) is not None
+                and not posing(context)
+                and training.NEURAL_IK_OT_learn.why_not(context)
+            ):
                 paragraph(layout.column(align=True), "No action moves it yet. Live IK works at once", context, "INFO")
             if memory.memory.training.startswith(("Failed", "Ended early", "Cancelled")):
                 paragraph(layout.column(align=True), memory.memory.training, context, "INFO")

@@ -54,11 +54,12 @@ def python() -> list[str]:
     return [bpy.app.binary_path, "--background", "--python-exit-code", "1", "--python"]
 
 
-def command(data: Path, weights: Path, extra: Sequence[str] = ()) -> list[str]:
-    """The command that trains on ``data`` and writes ``weights``."""
+def command(data: Path, weights: Path, extra: Sequence[str] = (), init: Path | None = None) -> list[str]:
+    """The command that trains on ``data`` and writes ``weights``, starting from the weights ``init`` where there are some."""
     start = python()
     words = [*start, str(TRAINER), *(["--"] if start[-1] == "--python" else [])]
-    return [*words, "--data", str(data), "--weights", str(weights), *extra]
+    begin = [] if init is None else ["--init", str(init)]
+    return [*words, "--data", str(data), "--weights", str(weights), *begin, *extra]
 
 
 def quoted(words: Sequence[str], system: str = os.name) -> str:

@@ -23,7 +23,7 @@ from ..host.jobs import Progress
 from . import card, trainer
 
 STOPPED = (130, 143, 129)  # exit codes of a training that was stopped: by Cancel, or from outside by SIGTERM or SIGHUP
-RATE = (
+RATE = 22_000.0  # samples a second of a training from the weights for people, on one core of 2025; later the last one's own
     40_000.0  # [poses/s] of a training on a desktop's one core; replaced by what this machine does once it has trained
 )
 EXTRACTED = "extracted from "  # how the source of poses from actions begins
@@ -53,7 +53,9 @@ class _Trains(jobs.Pumped, Button):
     def _begin(self, files: characters.TrainingFiles, extra: list[str], resume: bool) -> Generator[Progress, None, Any]:
         """Start the trainer and report its epochs."""
         self.files, self.cancel_file = files, trainer.cancel_path()
-        words = trainer.command(files.poses, files.character.weights(characters.IK), ["--no-beside", *extra])
+        words = trainer.command(
+            files.poses, files.character.weights(characters.IK), ["--no-beside", *extra], files.init
+        )
         show(f"Neural IK: {trainer.quoted(words)}")
         memory.memory.curve = memory.memory.curve if resume else []
         memory.memory.training = "Starting"
