@@ -23,9 +23,7 @@ from ..host.jobs import Progress
 from . import card, trainer
 
 STOPPED = (130, 143, 129)  # exit codes of a training that was stopped: by Cancel, or from outside by SIGTERM or SIGHUP
-RATE = 22_000.0  # samples a second of a training from the weights for people, on one core of 2025; later the last one's own
-    40_000.0  # [poses/s] of a training on a desktop's one core; replaced by what this machine does once it has trained
-)
+RATE = 17_000.0  # [poses/s] of a person's training on a desktop's one core; replaced by what this machine does once it has trained
 EXTRACTED = "extracted from "  # how the source of poses from actions begins
 
 _rate = RATE
