@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from .skeleton import Skeleton, make
@@ -76,6 +78,7 @@ _LIMITS: dict[str, tuple[float, float, float, float, float, float]] = {
 }
 
 
+@functools.cache
 def reference() -> Skeleton:
     """The reference rig as a :class:`.Skeleton`, with anatomical joint limits; the Hips are free."""
     heads, tails, parents = [], [], []

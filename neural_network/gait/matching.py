@@ -24,6 +24,7 @@ from .walks import proportions_of
 
 STEPS = 30
 DRAWN = 0.12  # weight of a parameter, as a share of its range, against a degree of all joints
+LEAST_ANGLE = 2.0  # [deg] below which a difference counts by its square
 FREE = (
     "step_width",
     "trunk_lean",
@@ -134,6 +135,11 @@ def _start(gait: Gait, rig: Skeleton, found: list[Cycle]) -> np.ndarray:
 
 
 def _sought(gait: Gait, start: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """The parameters (P) from ``start`` on whose cycle is nearest to the 101 numbers of another (CYCLE, 101).
+
+    The sum of all angles is least, not that of their squares: what is far off at a time counts by its angle alone (least squares
+    whose weights follow from the angles of the step before).
+    """
     phase = np.arange(CYCLE) / CYCLE
     free = np.array([INDEX[name] for name in FREE])
     size = MOST - LEAST
@@ -141,14 +147,17 @@ def _sought(gait: Gait, start: np.ndarray, target: np.ndarray) -> np.ndarray:
     for block in _BLOCKS:
         weight[block] = _plain(block)
     weight[ROOT] = [0.0, 3.0, 0.0]
+    counts = np.ones((CYCLE, representation.SIZE))
+
+    def away(shares: np.ndarray) -> np.ndarray:
+        """(M, CYCLE, 101) [deg] of shares (M, P)."""
+        return np.degrees((gait.cycles(LEAST + shares * size, phase) - target) * weight)
 
     def residual(shares: np.ndarray) -> np.ndarray:
         """(M, R) of shares (M, P)."""
-        values = LEAST + shares * size
-        said = gait.cycles(values, phase)
-        off = np.degrees((said - target) * weight) / np.sqrt(CYCLE * 40)
+        off = away(shares) * counts / np.sqrt(CYCLE * 40)
         drawn = DRAWN * 100 * (shares - first)[:, free] / np.sqrt(len(free))
-        return np.concatenate([off.reshape(len(values), -1), drawn], axis=1)
+        return np.concatenate([off.reshape(len(shares), -1), drawn], axis=1)
 
     first = parameters.normalised(start)
     x = first.copy()
@@ -166,7 +175,9 @@ def _sought(gait: Gait, start: np.ndarray, target: np.ndarray) -> np.ndarray:
         new[free] = np.clip(x[free] - np.linalg.solve(system, slopes.T @ best), 0, 1)
         now = residual(new[None])[0]
         if now @ now < best @ best:
-            x, best, damping = new, now, damping * 0.3
+            x, damping = new, damping * 0.3
+            counts = _counts(away(x[None])[0])
+            best = residual(x[None])[0]
         else:
             damping *= 8
     out = LEAST + x * size
@@ -174,6 +185,16 @@ def _sought(gait: Gait, start: np.ndarray, target: np.ndarray) -> np.ndarray:
     out[INDEX["step_length"]] *= slower
     out[INDEX["cadence"]] /= slower
     return np.clip(out, LEAST, MOST)
+
+
+def _counts(off: np.ndarray) -> np.ndarray:
+    """(CYCLE, 101) by which differences (CYCLE, 101) [deg] are multiplied, so that their squares grow as the angles do."""
+    out = np.ones_like(off)
+    angles = np.stack([np.linalg.norm(off[:, block], axis=1) for block in _BLOCKS], axis=1)
+    own = np.sqrt(angles.mean() / np.maximum(angles, LEAST_ANGLE))
+    for block, column in zip(_BLOCKS, own.T, strict=True):
+        out[:, block] = column[:, None]
+    return out
 
 
 _ONES = (15, 30, 75, 94, 22, 23, 37, 38)

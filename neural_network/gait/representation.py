@@ -114,19 +114,22 @@ def decode(rig: Skeleton, numbers: np.ndarray) -> Pose:
     index = require_rig(rig)
     numbers = np.asarray(numbers, np.float64)
     turns = np.broadcast_to(np.eye(3), (len(numbers), rig.count, 3, 3)).copy()
-    for name, at in _SIXES.items():
-        matrix = rows_to_matrix(numbers[:, at : at + 6])
-        if name in _PAIRS:
-            half = rotations.matrix_from_axis_angle(0.5 * rotations.axis_angle_from_matrix(matrix))
-            turns[:, [index[bone] for bone in _PAIRS[name]]] = half[:, None]
-        else:
-            turns[:, index[name]] = matrix
-    for name, at in _ONES.items():
-        angle = numbers[:, at]
-        axis, sign = (0, 1.0) if name.endswith("Shin") else (2, -1.0 if name.startswith("Left") else 1.0)
-        turns[:, index[name]] = _turn(sign * angle, axis)
-    for name, (first, second) in _TOES.items():
-        turns[:, index[name]] = _turn(0.5 * (numbers[:, first] + numbers[:, second]), 0)
+    columns = np.array(SIXES)[:, None] + np.arange(6)
+    matrices = rows_to_matrix(numbers[:, columns])  # (N, 15, 3, 3)
+    order = list(_SIXES)
+    single = [name for name in order if name not in _PAIRS]
+    turns[:, [index[name] for name in single]] = matrices[:, [order.index(name) for name in single]]
+    pairs = matrices[:, [order.index(name) for name in _PAIRS]]
+    half = rotations.matrix_from_axis_angle(0.5 * rotations.axis_angle_from_matrix(pairs))
+    for bones, turned in zip(_PAIRS.values(), np.moveaxis(half, 1, 0), strict=True):
+        turns[:, [index[bone] for bone in bones]] = turned[:, None]
+    bends = {name: numbers[:, at] for name, at in _ONES.items()}
+    bends["LeftForeArm"] = -bends["LeftForeArm"]
+    for name, pair in _TOES.items():
+        bends[name] = numbers[:, list(pair)].mean(axis=1)
+    axes = np.array([np.eye(3)[2 if name.endswith("ForeArm") else 0] for name in bends])
+    bent = rotations.matrix_from_axis_angle(np.stack(list(bends.values()), axis=1)[..., None] * axes)
+    turns[:, [index[name] for name in bends]] = bent
     return Pose(turns, numbers[:, [6, 8]] * CONTROL_RATE, numbers[:, 7])
 
 

@@ -139,6 +139,16 @@ def walk(
     return Walk(planted.turns[rows], planted.root[rows], planted.contact[rows], seconds, planted.missing)
 
 
+def sketch(source: Source, values: np.ndarray, rig: Skeleton) -> tuple[np.ndarray, np.ndarray]:
+    """One cycle in place on level ground as a source says it, at once: local core rotations (2 CYCLE, J, 3, 3) and the Hips'
+    heads (2 CYCLE, 3) [m]. Feet stand as well as the source has learned it, not exactly."""
+    said, offset = _cycle(source, values)
+    pose = representation.decode(rig, said)
+    scale = rig.leg_length / float(parameters.leg_of(values))
+    off = curves.basis(_GRID, HARMONICS) @ offset
+    return pose.turns, scale * np.column_stack([off, pose.height])
+
+
 @dataclass(frozen=True)
 class _Clock:
     """Phase and way of every frame, with frames before and after those asked for."""
@@ -283,6 +293,19 @@ def _yaw(angle: np.ndarray) -> np.ndarray:
     return matrix_from_axis_angle(np.stack([zero, zero, angle], axis=-1))
 
 
+_GRID = np.arange(2 * CYCLE) / (2 * CYCLE)
+
+
+def _cycle(source: Source, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The 101 numbers (2 CYCLE, 101) of a cycle with parameters (P), and the Fourier coefficients (2 HARMONICS + 1, 2) [m] of
+    how far the Hips are off the point that moves evenly, to the left and back: their velocity, integrated."""
+    said = source.numbers(values, _GRID)
+    velocity = curves.coefficients(said[:, [8, 6]], HARMONICS) * representation.CONTROL_RATE * [1, -1]
+    angular = 2 * np.pi * np.arange(1, HARMONICS + 1)[:, None] / float(parameters.cycle_seconds(values))
+    cosine, sine = velocity[1 : HARMONICS + 1], velocity[HARMONICS + 1 :]
+    return said, np.concatenate([np.zeros((1, 2)), -sine / angular, cosine / angular])
+
+
 def _said(source: Source, clock: _Clock) -> tuple[np.ndarray, np.ndarray]:
     """The 101 numbers (F, 101) of every frame, and how far (F, 2) [m] the Hips are off the point that moves evenly, to the
     left and back: their velocity, integrated over the cycle.
@@ -294,16 +317,11 @@ def _said(source: Source, clock: _Clock) -> tuple[np.ndarray, np.ndarray]:
     count = len(clock.phase)
     same = bool((clock.values == clock.values[0]).all())
     knots = np.array([0]) if same else np.unique(np.linspace(0, count - 1, 2 + count // 8).astype(int))
-    grid = np.arange(2 * CYCLE) / (2 * CYCLE)
     found = []
     for knot in knots:
-        values = clock.values[knot]
-        waves = curves.coefficients(source.numbers(values, grid), HARMONICS)
-        velocity = waves[:, [8, 6]] * representation.CONTROL_RATE * [1, -1]  # to the left, back
-        angular = 2 * np.pi * np.arange(1, HARMONICS + 1)[:, None] / float(parameters.cycle_seconds(values))
-        cosine, sine = velocity[1 : HARMONICS + 1], velocity[HARMONICS + 1 :]
-        way = np.concatenate([np.zeros((1, 2)), -sine / angular, cosine / angular])
-        found.append(np.concatenate([waves, way], axis=1))
+        said, offset = _cycle(source, clock.values[knot])
+        poses = curves.coefficients(said, HARMONICS) if source.trembles else np.zeros((len(offset), 0))
+        found.append(np.concatenate([poses, offset], axis=1))
     basis = curves.basis(np.mod(clock.phase, 1), HARMONICS)
     if same:
         out = basis @ found[0]
@@ -314,9 +332,8 @@ def _said(source: Source, clock: _Clock) -> tuple[np.ndarray, np.ndarray]:
         both = [np.einsum("nk,nkc->nc", basis, each[at]) for at in (after - 1, after)]
         out = (1 - share)[:, None] * both[0] + share[:, None] * both[1]
     if source.trembles:
-        return out[:, : representation.SIZE], out[:, representation.SIZE :]
-    numbers = source.numbers(clock.values[0] if same else clock.values, clock.phase)
-    return numbers, out[:, representation.SIZE :]
+        return out[:, :-2], out[:, -2:]
+    return source.numbers(clock.values[0] if same else clock.values, clock.phase), out
 
 
 def _stances(clock: _Clock) -> list[Stance]:

@@ -108,7 +108,7 @@ def test_legs_are_taught_sent_driven_and_recorded_by_clicks(zip_path: Path, tmp_
     held("teaching", zip_path, tmp_path)
 
 
-def test_a_preset_becomes_a_ghost_and_a_loop(zip_path: Path, tmp_path: Path) -> None:
+def test_a_preset_becomes_a_ghost_a_loop_and_a_walk_along_a_curve(zip_path: Path, tmp_path: Path) -> None:
     held("gait", zip_path, tmp_path)
 
 

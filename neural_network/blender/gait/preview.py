@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,12 @@ from ..host import characters, jobs, rig
 from .sliders import values_of
 
 LINE = 3.0  # [pixels]
+KEPT = 2.0  # [s] for which what was read of a rig is used again
 COLORS = ((0.30, 0.65, 1.0, 0.9), (1.0, 0.45, 0.25, 0.9), (0.85, 0.85, 0.85, 0.9))
 """Of left, right and middle bones."""
 _handles: list[Any] = []
 _cycles: dict[str, tuple[Any, np.ndarray, np.ndarray, float]] = {}
+_bodies: dict[str, tuple[float, rig.Rig, carrying.Character]] = {}
 _gaits: list[Gait] = []
 
 
@@ -57,27 +61,24 @@ def cycle_of(ob: Any) -> tuple[np.ndarray, np.ndarray, float]:
     found = _cycles.get(ob.name)
     key = (*values_of(own).tolist(), own.own_style)
     if found is None or found[0] != key:
-        body = rig.read(ob)
-        who = carrying.character(body.skeleton, body.roles)
+        body, who = _body(ob)
         values = carrying.own_values(who, values_of(own))
-        values[parameters.INDEX["turn"]] = 0.0
-        values[parameters.INDEX["slope"]] = 0.0
-        frames = 40
-        fps = frames / (
-            float(parameters.cycle_seconds(values)) * np.sqrt(who.body.leg_length / float(parameters.leg_of(values)))
-        )
-        walk = walks.walk(source(ob), values, frames, fps, rig=who.body, loop=True)
-        root = walk.root.copy()
-        root[:, 1] += np.arange(frames) / fps * float(parameters.speed(values)) * _pace(who, values)
-        heads = foot_pins.forward(who.body, walk.turns, root)[1] @ body.turn / body.unit
-        found = (key, heads, who.body.parents, walk.cycle_seconds)
+        size = float(np.sqrt(who.body.leg_length / float(parameters.leg_of(values))))
+        turns, root = walks.sketch(source(ob), values, who.body)
+        heads = foot_pins.forward(who.body, turns, root)[1] @ body.turn / body.unit
+        found = (key, heads, who.body.parents, float(parameters.cycle_seconds(values)) * size)
         _cycles[ob.name] = found
     return found[1], found[2], found[3]
 
 
-def _pace(who: carrying.Character, values: np.ndarray) -> float:
-    """How much faster a body of this size goes than the parameters say."""
-    return float(np.sqrt(who.body.leg_length / float(parameters.leg_of(values))))
+def _body(ob: Any) -> tuple[rig.Rig, carrying.Character]:
+    """The rig of an armature, read again where it was read some seconds ago: a slider moves many times a second."""
+    found = _bodies.get(ob.name)
+    if found is None or time.monotonic() - found[0] > KEPT:
+        body = rig.read(ob)
+        found = (time.monotonic(), body, carrying.character(body.skeleton, body.roles))
+        _bodies[ob.name] = found
+    return found[1], found[2]
 
 
 def lines(ob: Any, frame: float, fps: float) -> tuple[np.ndarray, np.ndarray]:
@@ -94,18 +95,20 @@ def lines(ob: Any, frame: float, fps: float) -> tuple[np.ndarray, np.ndarray]:
 
 def _draw() -> None:
     context: Any = bpy.context
-    ob = context.active_object
-    if ob is None or ob.type != "ARMATURE" or not ob.neural_ik_gait.preview:
-        return
     if not context.space_data.overlay.show_overlays:
         return
-    try:
-        ends, colors = lines(ob, context.scene.frame_current, context.scene.render.fps / context.scene.render.fps_base)
-    except (ValueError, OSError):
+    scene = context.scene
+    shown: list[tuple[np.ndarray, np.ndarray]] = []
+    for ob in context.visible_objects:
+        if ob.type == "ARMATURE" and ob.neural_ik_gait.preview:
+            with contextlib.suppress(ValueError, OSError):  # its panel says what is wrong
+                shown.append(lines(ob, scene.frame_current, scene.render.fps / scene.render.fps_base))
+    if not shown:
         return
     import gpu
     from gpu_extras.batch import batch_for_shader
 
+    ends, colors = (np.concatenate(parts) for parts in zip(*shown, strict=True))
     shader = gpu.shader.from_builtin("FLAT_COLOR")
     gpu.state.depth_test_set("NONE")
     gpu.state.line_width_set(LINE)
@@ -128,4 +131,5 @@ def unregister() -> None:
         bpy.types.SpaceView3D.draw_handler_remove(handle, "WINDOW")
     _handles.clear()
     _cycles.clear()
+    _bodies.clear()
     _gaits.clear()
