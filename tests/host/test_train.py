@@ -30,10 +30,10 @@ def test_training_in_background_ends_with_weights_in_memory(demo: Any) -> None:
     bpy.ops.neural_ik.extract_data()
     says("Save to Disk first", bpy.ops.neural_ik.train)
     bpy.ops.neural_ik.save_data()
-    assert bpy.ops.neural_ik.train(epochs=60) == {"FINISHED"}
+    assert bpy.ops.neural_ik.train(epochs=12) == {"FINISHED"}
     memory = wing("blender.host.memory")
     assert memory.memory.network is not None
-    assert len(memory.memory.curve) == 60
+    assert len(memory.memory.curve) == 12
     assert memory.memory.training.startswith("Trained")
     assert memory.memory.trained
     assert bpy.ops.neural_ik.run_tests() == {"FINISHED"}
