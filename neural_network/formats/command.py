@@ -100,6 +100,11 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
     )
     parser.add_argument("--mirror", action="store_true", help="add a mirrored copy of every clip")
     parser.add_argument(
+        "--level",
+        action="store_true",
+        help="turn a tilted floor level and take out a drift of height, where standing feet show them",
+    )
+    parser.add_argument(
         "--leave-out-faults",
         action="store_true",
         help="leave out frames with faults of the capture: feet turned around, bones that turn over between frames",
@@ -218,6 +223,7 @@ def _options(args: argparse.Namespace) -> importing.ImportOptions:
         mirror=args.mirror,
         clean=not args.raw,
         leave_out_faults=args.leave_out_faults,
+        level=args.level,
     )
 
 

@@ -31,7 +31,7 @@ PLANT = "Feet that stand stay in place, whatever the length of the legs; off: le
 ROOT_BONE = (
     "Travel over the ground goes onto the root bone on the floor, where the character has one; the hips keep the rest"
 )
-_CLEANING = ("clean", "leave_out_faults", "plant_feet", "root_bone")
+_CLEANING = ("clean", "leave_out_faults", "level", "plant_feet", "root_bone")
 
 
 class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
@@ -73,6 +73,11 @@ class NEURAL_IK_OT_import_mocap(Button, bpy.types.Operator):
     )
     plant_feet: BoolProperty(name="Plant Feet", description=PLANT, default=True)
     root_bone: BoolProperty(name="Root Bone", description=ROOT_BONE, default=True)
+    level: BoolProperty(
+        name="Level",
+        description="Turn a tilted floor level and take out a drift of height, where standing feet show them; the report says where",
+        default=False,
+    )
     leave_out_faults: BoolProperty(
         name="Leave Out Faults",
         description="Leave out frames with faults of the capture: feet turned around, bones that turn over between frames",
@@ -171,6 +176,7 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
     up_axis: StringProperty(default="AUTO", options={"SKIP_SAVE"})
     clean: BoolProperty(default=True, options={"SKIP_SAVE"})
     leave_out_faults: BoolProperty(default=False, options={"SKIP_SAVE"})
+    level: BoolProperty(default=False, options={"SKIP_SAVE"})
     plant_feet: BoolProperty(default=True, options={"SKIP_SAVE"})
     root_bone: BoolProperty(default=True, options={"SKIP_SAVE"})
 
@@ -184,6 +190,7 @@ class NEURAL_IK_OT_carry_mocap(jobs.Pumped, bpy.types.Operator):
             up_axis=None if self.up_axis == "AUTO" else self.up_axis,
             clean=self.clean,
             leave_out_faults=self.leave_out_faults,
+            level=self.level,
             plant_feet=self.plant_feet,
             root_bone=self.root_bone,
         )

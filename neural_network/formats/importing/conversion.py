@@ -16,7 +16,7 @@ from ...core.files import whole_file
 from ...ik import context
 from ...motion import cleaning, pose_set
 from ...motion.clip import DOUBTFUL_AXIS, Clip, clip_tremble, figures, without_figure
-from ...rigs import retarget, rig_body, sanity
+from ...rigs import levelling, retarget, rig_body, sanity
 from ...rigs.roles import Roles
 from ..text import Notes
 from .floors import floor_of
@@ -108,6 +108,12 @@ def _without_faults(
     roles = given_roles(piece, options) or rig_body.clip_roles(piece)
     for note in roles.notes if roles.humanoid else ():
         doubts.add(note)
+    slope = levelling.find_slope(piece, roles)
+    if slope.sentence():
+        place = "" if piece.name == path.stem else f"clip {piece.name}"
+        undone = "; undone" if options.level else ", or stairs, or a slope; --level (Level in Blender) undoes it"
+        doubts.add(slope.sentence() + undone, place)
+        piece = levelling.levelled(piece, slope) if options.level else piece
     faults = sanity.find_faults(piece, roles)
     piece = replace(piece, tremble=faults.tremble)
     if faults.floor:

@@ -39,6 +39,8 @@ class ImportOptions:
     clean: bool = True
     leave_out_faults: bool = False
     """Leave out frames with faults of the capture: feet that are turned around, bones that turn over between frames."""
+    level: bool = False
+    """Turn a tilted floor level and take out a drift of height, where standing feet show them."""
     plant_feet: bool = True
     """Where motion is carried onto another body: feet that stand stay in place. Else legs point exactly as in the file."""
     root_bone: bool = True
