@@ -46,7 +46,10 @@ class NEURAL_IK_PT_learn(Panel, bpy.types.Panel):
         if posing(context):
             return
         main_panel.in_memory(layout, context)
-        layout.operator("neural_ik.import_mocap", icon="FILE_MOVIE")
+        column = layout.column(align=True)
+        column.operator("neural_ik.import_mocap", icon="FILE_MOVIE")
+        if sum(ob.type == "ARMATURE" for ob in context.selected_objects) > 1:
+            column.operator("neural_ik.carry_armature", icon="COPYDOWN")
 
 
 class NEURAL_IK_PT_more(Panel, bpy.types.Panel):

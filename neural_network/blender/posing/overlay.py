@@ -15,7 +15,7 @@ import bpy
 import numpy as np
 
 from ...ik.solver import REACHED
-from .state import ROOT, active_collection, characters, collections, settings_of, target_objects
+from .state import active_collection, characters, collections, settings_of, target_objects
 
 DOT, LINE, EDGE = 9.0, 2.0, 2.5  # [pixels]
 LEFT, RIGHT, MIDDLE = (0.25, 0.62, 1.0), (1.0, 0.38, 0.55), (0.35, 0.95, 0.85)
@@ -88,13 +88,15 @@ def handles(context: Any) -> tuple[list[tuple[float, ...]], list[tuple[float, ..
 
 
 def names(view_layer: bpy.types.ViewLayer) -> list[tuple[str, tuple[float, ...]]]:
-    """Each character under Live IK and where its name stands [world space], where there are several; else none."""
+    """Each character under Live IK and its highest target [world space], where there are several; else none."""
     found = collections()
     out: list[tuple[str, tuple[float, ...]]] = []
     for collection in found if len(found) > 1 else ():
-        ob, root = settings_of(collection).armature, target_objects(collection).get(("ROOT", ROOT))
-        if ob is not None and root is not None and root.visible_get(view_layer=view_layer):
-            out.append((ob.name, tuple(root.matrix_world.translation[:])))
+        ob, targets = settings_of(collection).armature, target_objects(collection)
+        seen = [t for t in targets.values() if t.visible_get(view_layer=view_layer)]
+        if ob is not None and seen:
+            highest = max(seen, key=lambda t: t.matrix_world.translation.z)
+            out.append((ob.name, tuple(highest.matrix_world.translation[:])))
     return out
 
 
@@ -146,7 +148,7 @@ def _draw_names() -> None:
     for name, place in found:
         at = location_3d_to_region_2d(context.region, context.region_data, place)
         if at is not None:
-            blf.position(0, at[0] + 2 * NAME, at[1], 0)
+            blf.position(0, at[0] + 2.5 * NAME, at[1] + NAME, 0)
             blf.draw(0, name)
 
 

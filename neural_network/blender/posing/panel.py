@@ -17,6 +17,7 @@ from . import live_ik
 from .state import LiveCharacter, linked_note, settings_of, unsolvable, verdict
 
 NAME_SHARE = 0.42  # of a target's row for its name
+NUMBER_SHARE = 0.37  # of the rest for each of its two numbers
 UNUSUAL = 1.5  # out_of_range above which the panel warns; 1 is the edge of the training data
 
 
@@ -107,12 +108,12 @@ def _target_row(column: Any, first: Cell, *cells: Cell | None) -> None:
         return
     split = column.split(factor=NAME_SHARE, align=True)
     first(split.row(align=True))
-    numbers = split.row(align=True)
-    for cell in cells:
-        if cell is None:
-            numbers.label(text="")
-        else:
-            cell(numbers)
+    left = split.split(factor=NUMBER_SHARE, align=True)
+    right = left
+    for place, cell in enumerate(cells):
+        if place == 1:
+            right = left.split(factor=NUMBER_SHARE / (1 - NUMBER_SHARE), align=True)
+        (cell or _heading(""))((left if place == 0 else right).row(align=True))
 
 
 def _heading(word: str) -> Cell:
