@@ -2,7 +2,7 @@
 """From a Gait slider to what is drawn of five characters, in Blender as a module: ``python -m benchmarks.gait``.
 
 One slider of every character moves, as when an animator drags it with all of them chosen, and the lines of all ghosts are made
-anew: what a redraw of the view costs Blender afterwards is not in it. Prints one JSON document.
+anew, as they are while a slider moves: what a redraw of the view costs Blender afterwards is not in it. Prints one JSON document.
 """
 
 from __future__ import annotations

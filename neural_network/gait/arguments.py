@@ -60,6 +60,9 @@ def parser(weights: Path) -> argparse.ArgumentParser:
     files.add_argument("--resume", action="store_true", help="continue the training that was stopped here")
     files.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
     files.add_argument("--progress", type=Path, metavar="FILE", help="append one JSON object per epoch")
+    files.add_argument(
+        "--tensorboard", type=Path, metavar="FOLDER", help="write TensorBoard event files, too; needs that package"
+    )
     files.add_argument("--cancel-file", type=Path, metavar="FILE", help="stop, as Ctrl-C does, when this file appears")
     files.add_argument("--end-with-input", action="store_true", help="stop, as Ctrl-C does, when standard input ends")
     files.add_argument("--quiet", action="store_true", help="print only the results")

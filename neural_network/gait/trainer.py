@@ -25,7 +25,7 @@ from ..core import reference_rig
 from ..core.files import write_whole
 from ..core.messages import counted
 from ..ik.trainer import Cancelled
-from ..learning import card, loop
+from ..learning import card, events, loop
 from ..learning.arguments import append_record, require_writable
 from ..learning.loop import Epoch, State, load_state, save_state, state_path
 from ..learning.stopping import Stopper, clear_cancel_file
@@ -61,6 +61,7 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
     require_writable(args.weights, ".npz")
     for path in (state_path(args.weights), args.json, args.progress):
         require_writable(path)
+    show = events.writer(args.tensorboard)
     clear_cancel_file(args.cancel_file)
     say("Neural IK gait trainer")
     say(f"Python {platform.python_version()}, NumPy {np.__version__}, threads {args.threads}")
@@ -88,6 +89,7 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
         def on_epoch(epoch: Epoch) -> None:
             say(_line(epoch))
             _try(partial(append_record, args.progress, _record(epoch)), complain)
+            _try(partial(show, {"loss": epoch.value, "validation": epoch.validation}, epoch.number), complain)
 
         def keep(state: State) -> None:
             _try(partial(save_state, state_path(args.weights), state, belongs_to), complain)

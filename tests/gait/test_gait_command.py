@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -190,6 +191,26 @@ def test_a_stopped_training_keeps_its_weights_and_goes_on(tmp_path: Path, weight
     resumed = (tmp_path / "new.npz").read_bytes()
     assert stop([]) == 1
     assert (tmp_path / "new.npz").read_bytes() == resumed
+
+
+@pytest.mark.usefixtures("few")
+def test_curves_are_written_for_tensorboard_where_it_is_installed(tmp_path: Path, weights: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    assert _train(tmp_path, weights, "--epochs", "3", "--tensorboard", str(tmp_path / "curves")) == 1
+    found = EventAccumulator(str(tmp_path / "curves"), size_guidance={"tensors": 0}).Reload()
+    assert set(found.Tags()["tensors"]) == {"loss", "validation"}
+    assert [event.step for event in found.Tensors("validation")] == [1, 2, 3]
+
+
+def test_without_tensorboard_its_files_are_refused_in_one_sentence(
+    tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard.summary", None)
+    assert _train(tmp_path, weights, "--tensorboard", str(tmp_path / "curves")) == 2
+    assert "pip install tensorboard" in capsys.readouterr().err
+    assert not (tmp_path / "new.npz").exists()
 
 
 def test_a_device_that_is_not_here_ends_with_2(

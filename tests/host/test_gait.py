@@ -231,6 +231,12 @@ def test_the_ghost_follows_the_sliders_and_changes_nothing(walker: Any) -> None:
     ob.neural_ik_gait.crouch = 1.0
     low, _ = preview.lines(ob, 10, 24.0)
     assert low[:, 2].max() < first[:, 2].max() - 0.02
+    assert preview.settle() > 0  # the slider has just moved
+    preview._changed[0] -= 1.0
+    assert preview.settle() is None
+    exact, _ = preview.lines(ob, 10, 24.0)
+    assert 0 < np.abs(exact - low).max() < 0.06
+    assert np.abs(exact - low).mean() < 0.01
     assert [tuple(pb.rotation_quaternion) for pb in ob.pose.bones] == before
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ghost: one cycle of the walk, drawn as lines at the character, which plays with the scene and changes nothing."""
+"""The ghost: one cycle of the walk, drawn as lines at the character, which plays with the scene and changes nothing.
+
+While a slider moves it is what the network says, at once; as soon as no slider has moved for a moment, its feet are exact.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,15 @@ from .sliders import values_of
 
 LINE = 3.0  # [pixels]
 KEPT = 2.0  # [s] for which what was read of a rig is used again
+STILL = 0.3  # [s] without a change after which feet are made exact
+FRAMES = 40  # of a cycle whose feet are exact
 COLORS = ((0.30, 0.65, 1.0, 0.9), (1.0, 0.45, 0.25, 0.9), (0.85, 0.85, 0.85, 0.9))
 """Of left, right and middle bones."""
 _handles: list[Any] = []
 _cycles: dict[str, tuple[Any, np.ndarray, np.ndarray, float]] = {}
 _bodies: dict[str, tuple[float, rig.Rig, carrying.Character]] = {}
 _gaits: list[Gait] = []
+_changed = [0.0]  # [s] when a slider moved last; 0: feet are exact
 
 
 def gait() -> Gait:
@@ -52,7 +58,21 @@ def source(ob: Any) -> walks.Source:
 def refresh(context: Any) -> None:
     """Forget the ghosts, which are made anew when they are drawn next, and draw."""
     _cycles.clear()
+    _changed[0] = time.monotonic()
+    if not bpy.app.background and not bpy.app.timers.is_registered(settle):
+        bpy.app.timers.register(settle, first_interval=STILL)
     jobs.redraw()
+
+
+def settle() -> float | None:
+    """Make the feet of the ghosts exact once no slider moves; how long [s] to wait for that, as a timer returns it."""
+    left = STILL - (time.monotonic() - _changed[0])
+    if left > 0:
+        return left
+    _changed[0] = 0.0
+    _cycles.clear()
+    jobs.redraw()
+    return None
 
 
 def cycle_of(ob: Any) -> tuple[np.ndarray, np.ndarray, float]:
@@ -64,9 +84,16 @@ def cycle_of(ob: Any) -> tuple[np.ndarray, np.ndarray, float]:
         body, who = _body(ob)
         values = carrying.own_values(who, values_of(own))
         size = float(np.sqrt(who.body.leg_length / float(parameters.leg_of(values))))
-        turns, root = walks.sketch(source(ob), values, who.body)
+        seconds = float(parameters.cycle_seconds(values)) * size
+        if _changed[0]:
+            turns, root = walks.sketch(source(ob), values, who.body)
+        else:
+            values[[parameters.INDEX["turn"], parameters.INDEX["slope"]]] = 0.0
+            walk = walks.walk(source(ob), values, FRAMES, FRAMES / seconds, rig=who.body, loop=True)
+            stride = 2 * float(parameters.step(values)) * size**2
+            turns, root = walk.turns, walk.root + np.outer(np.arange(FRAMES) / FRAMES, [0.0, stride, 0.0])
         heads = foot_pins.forward(who.body, turns, root)[1] @ body.turn / body.unit
-        found = (key, heads, who.body.parents, float(parameters.cycle_seconds(values)) * size)
+        found = (key, heads, who.body.parents, seconds)
         _cycles[ob.name] = found
     return found[1], found[2], found[3]
 
@@ -130,6 +157,8 @@ def unregister() -> None:
     for handle in _handles:
         bpy.types.SpaceView3D.draw_handler_remove(handle, "WINDOW")
     _handles.clear()
+    if bpy.app.timers.is_registered(settle):
+        bpy.app.timers.unregister(settle)
     _cycles.clear()
     _bodies.clear()
     _gaits.clear()
