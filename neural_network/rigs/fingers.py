@@ -34,7 +34,21 @@ _WORDS = {
     "pinkie": "Little",
     "little": "Little",
 }
-_NO_PHALANX = {"metacarpal", "carpal", "palm", "base", "end", "tip", "nub", "leaf", "ik", "pole", "ctrl", "twist"}
+_NO_PHALANX = {
+    "metacarpal",
+    "carpal",
+    "palm",
+    "base",
+    "end",
+    "tip",
+    "nub",
+    "leaf",
+    "ik",
+    "pole",
+    "master",
+    "tweak",
+    "twist",
+}
 
 
 def find_fingers(

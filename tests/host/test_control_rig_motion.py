@@ -12,6 +12,7 @@ import pytest
 from benchmarks import blender_rigs, rigs
 from neural_network.formats import bvh
 from neural_network.motion.clip import global_pose
+from neural_network.rigs.fingers import find_fingers
 
 from .conftest import wing
 from .test_live_controls import LIMBS, human, rigify_file, switches
@@ -54,6 +55,35 @@ def test_motion_is_keyed_on_the_fk_controls_and_extracts_as_it_was_carried(human
     turns = [wing("core.rotations").matrix_from_axis_angle(p.rot.astype(float)) for p in (carried, memory.poses)]
     assert np.abs(turns[0] - turns[1]).max() < 1e-3
     assert np.abs(carried.root_pos - memory.poses.root_pos).max() < ON_BONES
+
+
+def test_fingers_bend_through_their_controls(human: Any, tmp_path: Path) -> None:
+    import bpy
+
+    from .test_carried_bones import BEND, bends, curling
+
+    clip = curling()
+    bvh.write(tmp_path / "fist.bvh", clip)
+    bpy.context.scene.render.fps = 30
+    path = str(tmp_path / "fist.bvh")
+    assert bpy.ops.neural_ik.import_mocap(filepath=path, clean=False, plant_feet=False) == {"FINISHED"}
+    heads = []
+    for frame in range(1, clip.frames + 1):
+        bpy.context.scene.frame_set(frame)
+        shown = human.evaluated_get(bpy.context.evaluated_depsgraph_get())
+        heads.append([human.matrix_world @ pb.head for pb in shown.pose.bones])
+    read = wing("blender.host.control_rigs").read_any(human)
+    names = [name if name.startswith("ORG-") else "" for name in read.bones]
+    hands = {"Left": read.bones.index("DEF-hand.L"), "Right": read.bones.index("DEF-hand.R")}
+    found = find_fingers(names, read.parents, read.rest[:, :3, 3], hands)
+    mixamo = list(clip.names)
+    theirs = find_fingers(
+        mixamo, clip.parents, global_pose(clip)[1][0], {s: mixamo.index(f"mixamorig:{s}Hand") for s in hands}
+    )
+    wanted, seen = bends(global_pose(clip)[1], theirs), bends(np.array(heads), found)
+    for name in ("LeftIndex1", "LeftMiddle1", "LeftRing1", "LeftLittle1"):
+        assert np.abs(seen[name] - wanted[name]).max() < BEND, name
+    assert seen["LeftRing1"].max() > 30
 
 
 def test_a_closed_import_leaves_the_controls_as_they_were(human: Any, tmp_path: Path) -> None:

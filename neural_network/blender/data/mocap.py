@@ -406,10 +406,11 @@ def _rig_of(ob: bpy.types.Object, as_actions: bool) -> Rig:
 
 
 def _fingers_of(rig: Rig) -> dict[str, int]:
-    """The fingers of a rig that may be keyed: finger bone -> bone. Those of a control rig have controls of their own."""
-    if isinstance(rig, ControlRig):
-        return {}
-    return fingers.find_fingers(rig.bones, rig.parents, rig.rest[:, :3, 3], _hands(rig))
+    """The fingers of a rig that may be keyed: finger bone -> bone; of a generated control rig, its controls."""
+    names = [
+        "" if isinstance(rig, ControlRig) and name.startswith(("MCH-", "ORG-", "DEF-")) else name for name in rig.bones
+    ]
+    return fingers.find_fingers(names, rig.parents, rig.rest[:, :3, 3], _finger_roots(rig))
 
 
 def _hands(rig: Rig) -> dict[str, int]:
@@ -418,11 +419,21 @@ def _hands(rig: Rig) -> dict[str, int]:
     return {side: own[side + "Hand"] for side in ("Left", "Right") if side + "Hand" in own}
 
 
+def _finger_roots(rig: Rig) -> dict[str, int]:
+    """Side -> the bone that fingers hang on: the hand, or in a generated control rig the deforming bone that follows it."""
+    out = _hands(rig)
+    for side, hand in out.items() if isinstance(rig, ControlRig) else ():
+        twin = rig.bones[hand].replace("ORG-", "DEF-", 1)
+        if twin in rig.bones:
+            out[side] = rig.bones.index(twin)
+    return out
+
+
 def _hand_tails(rig: Rig) -> dict[str, np.ndarray]:
     """Role -> (3) [m, rig space] where a hand with fingers points."""
     heads = rig.rest[:, :3, 3] @ rig.turn.T * rig.unit
     out = {}
-    for side, hand in _hands(rig).items():
+    for side, hand in _finger_roots(rig).items():
         below = [j for j in range(len(rig.bones)) if rig.parents[j] == hand]
         if len(below) > 1:
             out[side + "Hand"] = rig_body.hand_tail(heads[hand], heads[below])
@@ -452,7 +463,7 @@ def _finger_channels(
         rig.parents,
         rest,
         tails,
-        hands,
+        _finger_roots(rig),
         {side: t_pose[side + "Hand"] for side in hands},
         {side: turned[:, j] for side, j in place.items()},
     )
@@ -478,6 +489,7 @@ def write(
     """
     if isinstance(rig, ControlRig):
         named = yield from control_rigs.channels(ob, rig, poses.rot, poses.root_pos)
+        named |= _finger_channels(ob, rig, poses, turns or {})
     elif isinstance(rig, FkRig) and fk_presets.needs_blender(ob, rig):
         found = yield from fk_presets.evaluated_channels(ob, rig, poses.rot, poses.root_pos)
         named = {(rig.bones[bone], channel): values for (bone, channel), values in found.items()}
