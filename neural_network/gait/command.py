@@ -6,8 +6,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -39,6 +40,17 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
     _eval(words, say)
 
 
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+_Run = Callable[[argparse.Namespace, Say], int]
+
+
+def _command(words: _Commands, say: Say, run: _Run, name: str, **texts: Any) -> argparse.ArgumentParser:
+    """Add the command ``name``, which ``run`` carries out; ``texts`` are its help, description and epilog."""
+    parser = words.add_parser(name, **texts)
+    parser.set_defaults(run=lambda args: run(args, say))
+    return parser
+
+
 def _weights(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--weights", type=Path, default=SHIPPED, metavar="GAIT.npz", help="(%(default)s)")
     parser.add_argument("--seed", type=positive(int, zero=True), default=0, help="of everything that is drawn (0)")
@@ -51,10 +63,9 @@ def _write_json(value: Any, path: Path) -> None:
 # ---------------------------------------------------------------- params
 
 
-def _params(words: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
-    parser = words.add_parser("params", help="list every parameter: name, unit, range, default")
+def _params(words: _Commands, say: Say) -> None:
+    parser = _command(words, say, run_params, "params", help="list every parameter: name, unit, range, default")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the list as JSON")
-    parser.set_defaults(run=lambda args: run_params(args, say))
 
 
 def run_params(args: argparse.Namespace, say: Say) -> int:
@@ -83,8 +94,11 @@ def run_params(args: argparse.Namespace, say: Say) -> int:
 # ---------------------------------------------------------------- sample
 
 
-def _sample(words: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
-    parser = words.add_parser(
+def _sample(words: _Commands, say: Say) -> None:
+    parser = _command(
+        words,
+        say,
+        run_sample,
         "sample",
         help="make a walk with parameters from a JSON file",
         description='Make a walk on the reference rig in the parameters\' proportions. P.json: {"schema": 1, "params": {}, '
@@ -97,7 +111,6 @@ def _sample(words: argparse._SubParsersAction[argparse.ArgumentParser], say: Say
     parser.add_argument("--teacher", action="store_true", help="ask the teacher instead of the network")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.npz", help="clip to write")
     _weights(parser)
-    parser.set_defaults(run=lambda args: run_sample(args, say))
 
 
 def run_sample(args: argparse.Namespace, say: Say) -> int:
@@ -124,8 +137,11 @@ def run_sample(args: argparse.Namespace, say: Say) -> int:
 # ---------------------------------------------------------------- match
 
 
-def _match(words: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
-    parser = words.add_parser(
+def _match(words: _Commands, say: Say) -> None:
+    parser = _command(
+        words,
+        say,
+        run_match,
         "match",
         help="find the parameters of walks that exist",
         description="Find the parameters of the walks in a clip file on the reference rig (import --rig reference).",
@@ -133,7 +149,6 @@ def _match(words: argparse._SubParsersAction[argparse.ArgumentParser], say: Say)
     parser.add_argument("clip", type=Path, metavar="IN.npz")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the parameters as JSON")
     _weights(parser)
-    parser.set_defaults(run=lambda args: run_match(args, say))
 
 
 def run_match(args: argparse.Namespace, say: Say) -> int:
@@ -172,8 +187,11 @@ def run_match(args: argparse.Namespace, say: Say) -> int:
 # ---------------------------------------------------------------- rollout and refine
 
 
-def _rollout(words: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
-    parser = words.add_parser(
+def _rollout(words: _Commands, say: Say) -> None:
+    parser = _command(
+        words,
+        say,
+        run_rollout,
         "rollout",
         help="let the teacher make motion files to learn from",
         description="Write files of motions (N, 60, 101) and params (N, P), random parameters by the seed, into a folder.",
@@ -184,7 +202,6 @@ def _rollout(words: argparse._SubParsersAction[argparse.ArgumentParser], say: Sa
     )
     parser.add_argument("--jobs", type=positive(int), default=1, help="processes (1)")
     _weights(parser)
-    parser.set_defaults(run=lambda args: run_rollout(args, say))
 
 
 def run_rollout(args: argparse.Namespace, say: Say) -> int:
@@ -198,8 +215,11 @@ def run_rollout(args: argparse.Namespace, say: Say) -> int:
     return 0
 
 
-def _refine(words: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
-    parser = words.add_parser(
+def _refine(words: _Commands, say: Say) -> None:
+    parser = _command(
+        words,
+        say,
+        run_refine,
         "refine",
         help="put raw motions on 60 samples of two cycles",
         description="Read raw motions (N, F, 101), lengths (N), phases (N, F) [rad] and params (N, P); write those that have "
@@ -207,7 +227,6 @@ def _refine(words: argparse._SubParsersAction[argparse.ArgumentParser], say: Say
     )
     parser.add_argument("raw", type=Path, nargs="+", metavar="RAW.npz")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.npz")
-    parser.set_defaults(run=lambda args: run_refine(args, say))
 
 
 def run_refine(args: argparse.Namespace, say: Say) -> int:
@@ -243,8 +262,11 @@ def run_refine(args: argparse.Namespace, say: Say) -> int:
 # ---------------------------------------------------------------- eval
 
 
-def _eval(words: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
-    parser = words.add_parser(
+def _eval(words: _Commands, say: Say) -> None:
+    parser = _command(
+        words,
+        say,
+        run_eval,
         "eval",
         help="measure every figure of the gait network",
         description="Measure the network against its teacher, published walking, commanded speeds and captured walks held out.",
@@ -263,7 +285,6 @@ def _eval(words: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) 
         "--cycles", type=number(int, 10, 100_000), default=300, help="parameters to judge on (%(default)s)"
     )
     _weights(parser)
-    parser.set_defaults(run=lambda args: run_eval(args, say))
 
 
 def run_eval(args: argparse.Namespace, say: Say) -> int:
@@ -328,11 +349,9 @@ WHY: dict[str, tuple[str, str]] = {
 
 
 def _page(document: card.Card) -> str:
-    rows = "\n".join(
-        f"<tr><td>{page.text(f.name)}</td><td>{f.value:.4g} {page.text(f.unit)}</td>"
-        f"<td>{'' if f.bar is None else f'{f.bar:g}'}</td><td>{'met' if f.met else 'missed'}</td>"
-        f"<td>{page.text(', '.join(f'{n} {v:.4g}' for n, v in f.rivals.items()))}</td></tr>"
-        for f in document.figures
+    missed = page.table(
+        ("Missed", "Tried", "What holds it back"),
+        [page.TableRow(one.name, (one.tried, one.holds_back)) for one in document.not_reached],
     )
-    head = "<tr><th>figure</th><th>value</th><th>bar</th><th></th><th>rivals</th></tr>"
-    return page.page("Gait", [f"<h1>Gait</h1><table>{head}{rows}</table>"])
+    parts = [page.section("Gait", page.figures_table(document.figures))]
+    return page.page("Gait", [*parts, page.section("What is missed", missed)] if document.not_reached else parts)
