@@ -24,11 +24,10 @@ from pathlib import Path
 import numpy as np
 
 from neural_network.core.files import write_whole
-from neural_network.core.skeleton import Skeleton
-from neural_network.core.tree import limb
 from neural_network.formats import bvh
-from neural_network.ik import batches, context, network, quality, refinement, report, settings
-from neural_network.ik.errors import REFINE_STEPS, errors_of, predicted, refined_errors
+from neural_network.ik import batches, context, density, network, quality, report, settings
+from neural_network.ik.arguments import FINE_TUNING_LR
+from neural_network.ik.errors import predicted
 from neural_network.ik.network import Network
 from neural_network.ik.task import adapted, balanced
 from neural_network.ik.task import fit as fit_network
@@ -39,6 +38,9 @@ from neural_network.motion.splits import TEST, TRAIN, UNUSED, VALIDATION
 from neural_network.motion.tasks import TASKS, guess_task
 from neural_network.rigs import retarget
 
+from .density import joint_error
+
+JUDGED = 300  # frames that the solver's answers are measured on
 FPS = 30.0  # neighbouring frames of 120 are near-copies
 FAMILIES = ("cmu_mb", "cmu_daz", "cmu_max", "fair1_zup", "kaykit_cc0", "makehuman_cc0")
 
@@ -126,14 +128,15 @@ def fit(
 
 
 def error(net: Network, poses: PoseSet, samples: context.Samples, rows: np.ndarray) -> tuple[float, float]:
-    """Mean effector error [mm] of the network alone and after three exact steps."""
-    own, refined = [], []
+    """[mm] mean effector error of the network alone, and the joint error (MPJPE) of the solver's answers on some of the frames."""
+    own = []
+    some = rows[np.linspace(0, len(rows) - 1, min(len(rows), JUDGED)).round().astype(int)]
+    joints = joint_error(net, poses.skeleton, poses, samples, some)
     net = replace(net, skeleton=poses.skeleton)
     for part in np.array_split(rows, max(1, len(rows) // batches.CHUNK)):
         targets, truth = batches.asked(net.layout, poses.skeleton, samples, part)
         own.append(predicted(net, targets, truth).effector)
-        refined.append(refined_errors(net, targets, truth).effector)
-    return float(np.concatenate(own, 1).mean() * 1e3), float(np.concatenate(refined, 1).mean() * 1e3)
+    return float(np.concatenate(own, 1).mean() * 1e3), joints
 
 
 def families_together(
@@ -157,7 +160,7 @@ def families_together(
     families = card["groups"].get("family", {})
     rows: list[dict[str, object]] = []
     print(
-        f"{'family':18s}{'train':>8s}{'test':>7s}{'together':>10s}{'alone':>8s}{'ratio':>7s}{'refined':>10s}{'alone':>8s}   mm"
+        f"{'family':18s}{'train':>8s}{'test':>7s}{'together':>10s}{'alone':>8s}{'ratio':>7s}{'joints':>10s}{'alone':>8s}   mm"
     )
     for family in only:
         mine = (groups == family)[poses.clip]
@@ -176,17 +179,17 @@ def families_together(
         )
         print(
             f"{family:18s}{len(train):8d}{len(test):7d}{together[0]:10.1f}{by_itself[0]:8.1f}{together[0] / by_itself[0]:7.2f}"
-            f"{together[1]:10.2f}{by_itself[1]:8.2f}"
+            f"{together[1]:10.1f}{by_itself[1]:8.1f}"
         )
     tasks = np.array(poses.clip_tasks)[poses.clip]
-    print(f"{'activity':18s}{'train':>8s}{'test':>7s}{'together':>10s}{'':15s}{'refined':>10s}")
+    print(f"{'activity':18s}{'train':>8s}{'test':>7s}{'together':>10s}{'':15s}{'joints':>10s}")
     for task in TASKS:
         test = np.flatnonzero((tasks == task) & (parts == TEST))
         if len(test):
             together = error(general, poses, samples, test)
             count = int(np.sum((tasks == task) & (parts == TRAIN)))
             rows.append({"activity": task, "train": count, "test": len(test), "together": together})
-            print(f"{task:18s}{count:8d}{len(test):7d}{together[0]:10.1f}{'':15s}{together[1]:10.2f}")
+            print(f"{task:18s}{count:8d}{len(test):7d}{together[0]:10.1f}{'':15s}{together[1]:10.1f}")
     for kind, found in card["groups"].items():
         for label, row in found.items():
             print(
@@ -195,43 +198,6 @@ def families_together(
     if page is not None:
         write_whole(page, report.html(general, poses, samples, card, ()).encode())
     return rows
-
-
-def for_reference(targets: context.Targets, body: Skeleton, own: Skeleton) -> context.Targets:
-    """The targets that ask the reference rig for the pose that ``targets`` ask of another body.
-
-    Hands and feet are measured from the start of their limb and scaled to the limb, the head from the Hips. A network that
-    knows one body can then be used for all, because its answer is rotations.
-    """
-    positions = targets.positions.copy()
-    for e, (mine, theirs) in enumerate(zip(body.effectors, own.effectors, strict=True)):
-        starts, lengths = [], []
-        for rig, end in ((body, mine), (own, theirs)):
-            heads = (rig.rest_core[:, :3, 3] - rig.rest_core[0, :3, 3]) / rig.leg_length
-            upper, lower, _ = limb(rig.parents, rig.rest_arm[:, :3, 3], end)
-            if abs(heads[end, 0]) < 0.05:  # the head: the neck alone is too short
-                upper, lower = 0, end
-            starts.append(heads[upper])
-            lengths.append(np.linalg.norm(heads[lower] - heads[upper]) + np.linalg.norm(heads[end] - heads[lower]))
-        start, other = (np.einsum("abn,b->an", targets.root, s) for s in starts)
-        positions[:, e] = other + (targets.positions[:, e] - start) * (lengths[1] / lengths[0])
-    return replace(targets, positions=positions)
-
-
-def error_through_reference(
-    net: Network, poses: PoseSet, samples: context.Samples, rows: np.ndarray
-) -> tuple[float, float]:
-    """Same as :func:`error`, with the targets converted to the reference rig."""
-    body, found, refined = poses.skeleton, [], []
-    for part in np.array_split(rows, max(1, len(rows) // batches.CHUNK)):
-        targets, truth = batches.asked(net.layout, body, samples, part)
-        rot, _ = batches.predict(net, for_reference(targets, body, net.skeleton))
-        found.append(errors_of(body, rot, targets, truth).effector)
-        better = refinement.refine(
-            body, rot, refinement.EffectorTargets(targets.positions, targets.turned), REFINE_STEPS
-        )
-        refined.append(errors_of(body, better.rot, targets, truth).effector)
-    return float(np.concatenate(found, 1).mean() * 1e3), float(np.concatenate(refined, 1).mean() * 1e3)
 
 
 def another_body(
@@ -254,7 +220,7 @@ def another_body(
     others = pose_set.on_body(pose_set.load(also), alike)
     general = replace(network.load(init), skeleton=alike)
     both = pose_set.join([own, others])
-    samples, samples_both = context.prepare(own), context.prepare(both)
+    samples = context.prepare(own)
     names = np.array(own.clip_names)
     takes = np.random.default_rng(settings.seed).permutation(np.unique(names))
     if len(takes) < 2:
@@ -265,15 +231,7 @@ def another_body(
     for fold in range(min(turns, dealt)):
         held = np.isin(names, takes[fold::dealt])[own.clip]
         test, train = np.flatnonzero(held), np.flatnonzero(~held)
-        foreign = np.arange(own.frames, both.frames)
-        standardised = adapted(general, alike, samples_both, foreign, settings)
-        found: dict[str, tuple[float, float]] = {
-            "0 own, as it is": error(general, own, samples, test),
-            "0 own, converted to the reference": error_through_reference(
-                replace(general, skeleton=network.load(init).skeleton), own, samples, test
-            ),
-            "0 own, inputs standardised again": error(standardised, own, samples, test),
-        }
+        found = {"0 own, as it is": error(general, own, samples, test)}
         for count in (100, 500):
             few = np.full(own.frames, UNUSED, np.int8)
             picked = train[np.linspace(0, len(train) - 1, min(count, len(train))).astype(int)]
@@ -283,14 +241,15 @@ def another_body(
             label = f"{len(picked)} own"
             found[f"{label}, from scratch"] = error(fit(own, few, settings)[0], own, samples, test)
             if count == 100:
-                found[f"{label}, --init"] = error(fit(own, few, settings, general)[0], own, samples, test)
-                tuned = fit(both, with_others, settings, general, own.frames)[0]
+                tuning = replace(settings, layout=general.layout.name, hidden=general.hidden, lr=FINE_TUNING_LR)
+                found[f"{label}, --init"] = error(fit(own, few, tuning, general)[0], own, samples, test)
+                tuned = fit(both, with_others, tuning, general, own.frames)[0]
                 found[f"{label}, --init --also"] = error(tuned, own, samples, test)
         print(
             f"\n{body}, fold {fold + 1}: leg {alike.leg_length:.2f} m, {len(train)} own frames, {len(test)} of other takes to test"
         )
-        for label, (alone, refined) in found.items():
-            print(f"  {label:34s}{alone:8.1f} mm{refined:9.3f} refined", flush=True)
+        for label, (alone, joints) in found.items():
+            print(f"  {label:34s}{alone:8.1f} mm{joints:9.1f} joints", flush=True)
         rows.append({"body": body, "fold": fold, "test": len(test), "errors": found})
     return rows
 
@@ -312,7 +271,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="families or CMU subjects (cmu_mb/16) that the network does not know",
     )
     shipped = here / "training_data"
-    parser.add_argument("--init", type=Path, default=shipped / "weights" / "best.npy", help="the general network")
+    parser.add_argument("--init", type=Path, default=density.SHIPPED, help="the general network")
     parser.add_argument("--also", type=Path, default=shipped / "training_data.npz", help="the general poses")
     parser.add_argument(
         "--folds", type=positive(int), default=2, help="folds of a body's takes, for the second question"

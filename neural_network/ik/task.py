@@ -175,8 +175,11 @@ def balanced(rows: np.ndarray, own: int) -> np.ndarray:
 def adapted(start: Network, skeleton: Skeleton, samples: Samples, rows: np.ndarray, config: Training) -> Network:
     """``start`` on another body of its tree: the same weights, inputs standardised as this body's frames ``rows`` have them.
 
-    A longer arm then reads as a usual one, which is what a network of rotations can go on with.
+    A longer arm then reads as a usual one, which is what a network of rotations can go on with. A network that is told of the
+    body's places knows better, and keeps its own.
     """
+    if start.layout.places:
+        return replace(start, skeleton=skeleton)
     fresh = begin(skeleton, samples, rows, replace(config, layout=start.layout.name, hidden=start.hidden))
     return replace(start, skeleton=skeleton, mean=fresh.mean, deviation=fresh.deviation)
 
