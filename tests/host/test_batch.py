@@ -190,7 +190,7 @@ def test_an_importer_that_fails_is_said_in_words(demo: Any, tmp_path: Path, monk
             'Error: Python: Traceback (most recent call last):\n  File "x"\nAttributeError: cast_shadow\nLocation: y'
         )
 
-    monkeypatch.setattr(module, "_importers", lambda suffix: [fail, fail])
+    monkeypatch.setattr(module, "importers", lambda suffix: [fail, fail])
     ((row, poses),) = from_batch(tmp_path / "scene.fbx")
     assert poses is None
     assert "Blender's own importer fails on it" in row.reason
