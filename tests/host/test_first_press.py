@@ -90,3 +90,19 @@ def test_hands_and_feet_apart_from_their_limbs_are_said_and_effectors_pose_the_r
     ob.pose.bones["upper_arm.L"].rotation_quaternion = (0.9, 0.3, 0.1, 0.2)
     ob.pose.bones["upper_arm.L"].keyframe_insert("rotation_quaternion", frame=9)
     assert bpy.ops.neural_ik.extract_data() == {"FINISHED"}
+
+
+def test_the_built_in_character_gets_its_own_weights_and_everybody_else_those_for_people(demo: Any) -> None:
+    import bpy
+
+    characters, memory = wing("blender.host.characters"), wing("blender.host.memory")
+    ob = characters.active_object(bpy.context)
+    characters.weights_for(ob)
+    assert memory.memory.network_file == memory.SHIPPED_WEIGHTS
+    bpy.ops.object.mode_set(mode="EDIT")
+    for side in ("Left", "Right"):
+        hand = ob.data.edit_bones[f"{side}Hand"]
+        hand.head += hand.head - ob.data.edit_bones[f"{side}ForeArm"].head
+    bpy.ops.object.mode_set(mode="OBJECT")
+    characters.weights_for(ob)
+    assert memory.memory.network_file == memory.PEOPLE_WEIGHTS

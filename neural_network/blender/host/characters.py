@@ -17,6 +17,7 @@ import bpy
 import numpy as np
 
 from ...core.messages import counted
+from ...core.reference_rig import reference
 from ...core.skeleton import Skeleton
 from ...ik import density, network
 from ...ik.network import Network
@@ -175,11 +176,20 @@ def poses_to_load(ob: bpy.types.Object | None) -> Found[PoseSet]:
 
 
 def weights_to_load(ob: bpy.types.Object | None) -> Found[Network]:
-    """The weights of a character; without one, those of earlier versions, else the shipped ones.
+    """The weights of a character; without one, those of earlier versions, else the shipped ones, see :func:`_shipped_weights`.
 
     Raises ValueError or OSError, in words, for a damaged file, and where there are none at all.
     """
-    return _first(ob, lambda c: c.weights(IK), earlier_weights(), memory.SHIPPED_WEIGHTS, network.load, "weights")
+    return _first(ob, lambda c: c.weights(IK), earlier_weights(), _shipped_weights(ob), network.load, "weights")
+
+
+def _shipped_weights(ob: bpy.types.Object | None) -> Path:
+    """The weights that came with Neural IK for ``ob``: those of the built-in character for its own rig, else those for people."""
+    try:
+        built_in = ob is None or same_rig(subject_of(ob).skeleton, reference())
+    except ValueError:
+        built_in = False
+    return memory.SHIPPED_WEIGHTS if built_in else memory.PEOPLE_WEIGHTS
 
 
 def _first(
@@ -268,7 +278,9 @@ def _weights_for(ob: bpy.types.Object, show: bool) -> Network:
             own = kept(subject_of(ob)).weights(IK)
         except ValueError:  # a control rig, say: it has none of its own
             return keep.network
-        if own == keep.network_file or (not own.exists() and (keep.network_chosen or _fits(ob, keep.network))):
+        others = {memory.SHIPPED_WEIGHTS, memory.PEOPLE_WEIGHTS} - {_shipped_weights(ob)}
+        fits = keep.network_chosen or (keep.network_file not in others and _fits(ob, keep.network))
+        if own == keep.network_file or (not own.exists() and fits):
             return keep.network
     found = weights_to_load(ob)
     if keep.network is None or show:
@@ -302,7 +314,7 @@ class TrainingFiles:
     def init(self) -> Path | None:
         """The weights for people, where the character has their bones and poses of its own; else training begins with nothing."""
         known = not self.shipped and density.shipped(self.character.skeleton) is not None
-        return memory.SHIPPED_WEIGHTS if known else None
+        return memory.PEOPLE_WEIGHTS if known else None
 
 
 def why_no_training(context: bpy.types.Context) -> str:

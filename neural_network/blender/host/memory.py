@@ -18,7 +18,12 @@ ROOT = Path(__file__).resolve().parents[3]
 """The extension's own folder: read only, replaced by every upgrade."""
 
 SHIPPED_DATA = ROOT / "training_data" / "training_data.npz"
-SHIPPED_WEIGHTS = density.SHIPPED
+SHIPPED_WEIGHTS = ROOT / "training_data" / "weights" / "best.npy"
+"""Those of the built-in character and its shipped clips."""
+
+PEOPLE_WEIGHTS = density.SHIPPED
+"""Those for every other person without weights of its own."""
+
 TRAINER = ROOT / "standalone_trainer.py"
 
 
