@@ -14,6 +14,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from neural_network.learning.arguments import number
+
 CHARACTERS = 5
 BAR = 16.0  # [ms]
 
@@ -21,7 +23,7 @@ BAR = 16.0  # [ms]
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print; 1 where the bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--moves", type=int, default=60, help="moves of the slider (%(default)s)")
+    parser.add_argument("--moves", type=number(int, 2, 10_000), default=60, help="moves of the slider (%(default)s)")
     args = parser.parse_args(argv)
     import bpy
 
