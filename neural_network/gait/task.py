@@ -22,7 +22,7 @@ from ..learning import layers
 from ..learning.loop import LoopSettings, Position
 from ..learning.optimizer import AdamSettings
 from . import curves, network, representation
-from .network import Gait
+from .network import Gait, in_file
 from .parameters import mirrored, right_strike
 from .representation import ARMS, CYCLE, LEGS, ROOT, SIZE
 from .teacher import Model
@@ -220,6 +220,6 @@ class GaitTask:
         return {"samples": self.samples.digest(), "training": asdict(self.training), "start": start}
 
     def network(self, weights: np.ndarray) -> Gait:
-        """The network with weights (W)."""
+        """The network with weights (W), as its file will hold them: what is judged is what is saved."""
         t = self.training
-        return Gait(weights.copy(), t.hidden, t.harmonics, t.activation, t.output, self.mean, self.spread, self.model)
+        return Gait(in_file(weights), t.hidden, t.harmonics, t.activation, t.output, self.mean, self.spread, self.model)

@@ -102,6 +102,7 @@ def test_a_network_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
     gait = replace(small(), meta={"seed": 0, "licence": "none"})
     network.save(tmp_path / "gait.npz", gait)
     back = network.load(tmp_path / "gait.npz")
+    np.testing.assert_array_equal(back.weights, gait.weights)
     phase = np.linspace(0, 1, 7)
     np.testing.assert_allclose(
         back.numbers(parameters.DEFAULT, phase), gait.numbers(parameters.DEFAULT, phase), atol=1e-5
