@@ -20,10 +20,8 @@ from .losses import Truth
 from .settings import Training
 
 HINT_SHIFT = 0.25  # [leg lengths] spread of the Hips' hint in each axis
-LOOSE_JOINTS, FIRM_JOINTS = (
-    0.06,
-    0.03,
-)  # [leg lengths] spread of where joints of the trunk, and of the limbs, are in each axis
+LOOSE_JOINTS = 0.06  # [leg lengths] spread of where a joint of the trunk, a collar bone or a thigh begins, in each axis
+FIRM_JOINTS = 0.03  # the same for the other joints of limbs
 MEETING = 0.25  # share of bodies in which a joint of the trunk is where its parent is
 HINT_TURN = 0.3  # [rad] spread of its heading and of its tilt
 

@@ -57,17 +57,24 @@ def bends(heads: np.ndarray, fingers: dict[str, int]) -> dict[str, np.ndarray]:
     return out
 
 
+def played(family: str, clip: Any, folder: Path) -> tuple[Any, Any, dict[str, int]]:
+    """A character that plays a clip which it imported: the object, its rig, and the pose bone of each role."""
+    import bpy
+
+    bvh.write(folder / "clip.bvh", clip)
+    ob = blender_rigs.build(family, rigs.all_rigs()[family])
+    bpy.context.scene.render.fps = 30
+    assert bpy.ops.neural_ik.import_mocap(filepath=str(folder / "clip.bvh"), clean=False) == {"FINISHED"}
+    rig = wing("blender.host.rig").read(ob)
+    return ob, rig, {role: int(rig.index[j]) for j, role in enumerate(rig.roles)}
+
+
 @pytest.mark.parametrize("family", ["unreal mannequin 5", "3ds max biped", "vroid", "rokoko"])
 def test_hands_turn_against_the_forearm_as_in_the_source(empty: Any, tmp_path: Path, family: str) -> None:
     import bpy
 
     clip = rigs.walk(rigs.all_rigs()["mixamo"], frames=24)
-    bvh.write(tmp_path / "walk.bvh", clip)
-    ob = blender_rigs.build(family, rigs.all_rigs()[family])
-    bpy.context.scene.render.fps = 30
-    assert bpy.ops.neural_ik.import_mocap(filepath=str(tmp_path / "walk.bvh"), clean=False) == {"FINISHED"}
-    rig = wing("blender.host.rig").read(ob)
-    own = {role: int(rig.index[j]) for j, role in enumerate(rig.roles)}
+    ob, rig, own = played(family, clip, tmp_path)
     for frame in (1, 8, 20):
         bpy.context.scene.frame_set(frame)
         shown = ob.evaluated_get(bpy.context.evaluated_depsgraph_get())
@@ -85,12 +92,7 @@ def test_fingers_bend_and_spread_as_in_the_source(empty: Any, tmp_path: Path, fa
     import bpy
 
     clip = curling()
-    bvh.write(tmp_path / "fist.bvh", clip)
-    ob = blender_rigs.build(family, rigs.all_rigs()[family])
-    bpy.context.scene.render.fps = 30
-    assert bpy.ops.neural_ik.import_mocap(filepath=str(tmp_path / "fist.bvh"), clean=False) == {"FINISHED"}
-    rig = wing("blender.host.rig").read(ob)
-    own = {role: int(rig.index[j]) for j, role in enumerate(rig.roles)}
+    ob, rig, own = played(family, clip, tmp_path)
     found = find_fingers(rig.bones, rig.parents, rig.rest[:, :3, 3], {s: own[s + "Hand"] for s in ("Left", "Right")})
     heads = []
     for frame in range(clip.frames):
