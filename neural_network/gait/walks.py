@@ -397,6 +397,14 @@ def proportions_of(rig: Skeleton) -> dict[str, float]:
     return out
 
 
+def own_values(rig: Skeleton, values: np.ndarray) -> np.ndarray:
+    """Parameters (..., P) with the proportions of a body."""
+    out = np.array(values, float)
+    for name, value in proportions_of(rig).items():
+        out[..., parameters.INDEX[name]] = value
+    return out
+
+
 def to_local(rig: Skeleton, turns: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """rot_local (F, J, 3) [rad] and the Hips' head (F, 3) [m, armature] of core rotations and heads."""
     rot = rig.from_core(rotations.axis_angle_from_matrix(turns))

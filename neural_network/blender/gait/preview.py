@@ -14,10 +14,11 @@ from typing import Any
 import bpy
 import numpy as np
 
-from ...gait import carrying, network, own_style, parameters, walks
+from ...gait import network, own_style, parameters, walks
 from ...gait.network import Gait
 from ...gait.own_style import Styled
 from ...ik import foot_pins
+from ...rigs import on_body
 from ..host import characters, jobs, rig
 from .sliders import values_of
 
@@ -29,7 +30,7 @@ COLORS = ((0.30, 0.65, 1.0, 0.9), (1.0, 0.45, 0.25, 0.9), (0.85, 0.85, 0.85, 0.9
 """Of left, right and middle bones."""
 _handles: list[Any] = []
 _cycles: dict[str, tuple[Any, np.ndarray, np.ndarray, float]] = {}
-_bodies: dict[str, tuple[float, rig.Rig, carrying.Character]] = {}
+_bodies: dict[str, tuple[float, rig.Rig, on_body.Character]] = {}
 _gaits: list[Gait] = []
 _changed = [0.0]  # [s] when a slider moved last; 0: feet are exact
 
@@ -82,7 +83,7 @@ def cycle_of(ob: Any) -> tuple[np.ndarray, np.ndarray, float]:
     key = (*values_of(own).tolist(), own.own_style)
     if found is None or found[0] != key:
         body, who = _body(ob)
-        values = carrying.own_values(who, values_of(own))
+        values = walks.own_values(who.body, values_of(own))
         size = float(np.sqrt(who.body.leg_length / float(parameters.leg_of(values))))
         seconds = float(parameters.cycle_seconds(values)) * size
         if _changed[0]:
@@ -98,12 +99,12 @@ def cycle_of(ob: Any) -> tuple[np.ndarray, np.ndarray, float]:
     return found[1], found[2], found[3]
 
 
-def _body(ob: Any) -> tuple[rig.Rig, carrying.Character]:
+def _body(ob: Any) -> tuple[rig.Rig, on_body.Character]:
     """The rig of an armature, read again where it was read some seconds ago: a slider moves many times a second."""
     found = _bodies.get(ob.name)
     if found is None or time.monotonic() - found[0] > KEPT:
         body = rig.read(ob)
-        found = (time.monotonic(), body, carrying.character(body.skeleton, body.roles))
+        found = (time.monotonic(), body, on_body.character(body.skeleton, body.roles))
         _bodies[ob.name] = found
     return found[1], found[2]
 

@@ -11,10 +11,12 @@ import bpy
 import numpy as np
 from mathutils import Vector
 
-from ...gait import carrying, cycles, matching, own_style, parameters, walks
-from ...gait.carrying import Character
+from ...gait import cycles, matching, own_style, parameters, walks
 from ...gait.cycles import Cycle
+from ...ik import foot_pins
 from ...motion import characters as motion_characters
+from ...rigs import on_body
+from ...rigs.on_body import Character
 from ..host import actions, characters, keyframes, memory, rig_checks, runtime
 from ..host.rig import Rig, read
 from .preview import gait, source
@@ -27,7 +29,9 @@ STEADY = 0.5  # [s] over which the speed of a path's animation is averaged
 def character_of(ob: bpy.types.Object) -> tuple[Rig, Character]:
     """The rig of an armature and the character it is; ValueError, in words, for one that cannot walk."""
     body = read(ob)
-    return body, carrying.character(body.skeleton, body.roles)
+    who = on_body.character(body.skeleton, body.roles)
+    foot_pins.soles(who.body)  # ValueError for feet that cannot be planted
+    return body, who
 
 
 def fps_of(scene: Any) -> float:
@@ -43,7 +47,7 @@ def bake_loop(
     The last key repeats the first, one stride on unless ``in_place``. The rate of the cycle is made to fit whole frames.
     """
     body, who = character_of(ob)
-    values = carrying.own_values(who, values)
+    values = walks.own_values(who.body, values)
     values[parameters.INDEX["turn"]] = 0.0
     fps = fps_of(context.scene)
     size = float(np.sqrt(who.body.leg_length / float(parameters.leg_of(values))))
@@ -51,7 +55,7 @@ def bake_loop(
     walk = walks.walk(source(ob), values, frames, fps, rig=who.body, loop=True)
     stride = 2 * float(parameters.step(values)) * size**2 * count
     rise = np.tan(np.radians(float(parameters.get(values, "slope")))) * stride
-    rot, root = carrying.onto(who, walk)
+    rot, root = on_body.from_body(who, walk.turns, walk.root)
     way = np.array([0.0, -stride, rise]) @ body.skeleton.axes
     rot, root = np.concatenate([rot, rot[:1]]), np.concatenate([root, root[:1] + way])
     if in_place:
@@ -83,7 +87,7 @@ def walk_along(context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, i
         )
     fps = fps_of(context.scene)
     keys = slider_keys(ob)
-    values = carrying.own_values(who, slider_rows(own, keys))
+    values = walks.own_values(who.body, slider_rows(own, keys))
     values[:, [parameters.INDEX["turn"], parameters.INDEX["slope"]]] = 0.0
     size = float(np.sqrt(who.body.leg_length / float(parameters.leg_of(values[0]))))
     first = 1
@@ -110,7 +114,7 @@ def walk_along(context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, i
 
     height = None if own.ground is None else _floor(context, own.ground, world[:3, 3], scale)
     walk = walks.walk(source(ob), values, len(far), fps, rig=who.body, way=along, ground=height, far=far)
-    rot, root = carrying.onto(who, walk)
+    rot, root = on_body.from_body(who, walk.turns, walk.root)
     return _write(ob, body, f"Walk along {own.way.name}", rot, root, first, keys), first, first + len(far) - 1
 
 
@@ -265,7 +269,7 @@ def own_cycles(context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Charac
             roots.append(root)
     finally:
         scene.frame_set(before)
-    turns, root = carrying.from_character(who, np.array(rots), np.array(roots))
+    turns, root = on_body.to_body(who, np.array(rots), np.array(roots))
     return who, cycles.cut_motion(who.body, turns, root, fps_of(scene))
 
 

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Motion of any character whose bones have roles, on a body with the reference rig's bones in its own lengths, and back.
+
+Whatever learns or makes motion works on such bodies (:func:`.proportions.proportioned_reference`): names, tree and axes are
+always the same, only lengths differ. The way back turns the character's own bones and places nothing anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core import forward_kinematics as fk
+from ..core import rotations
+from ..core.skeleton import Skeleton
+from . import retarget
+from .proportions import proportioned_reference
+from .rig_body import skeleton_body
+
+NEEDED = ("Hips", "LeftFoot", "RightFoot", "LeftThigh", "RightThigh")
+"""Roles without which there is no such body."""
+
+
+@dataclass(frozen=True)
+class Character:
+    """A character and the body that motion is made on."""
+
+    skeleton: Skeleton
+    """Its own controlled bones."""
+    roles: dict[str, int]
+    """Role -> bone."""
+    body: Skeleton
+    """The reference rig in its lengths."""
+
+
+def character(skeleton: Skeleton, roles: Sequence[str]) -> Character:
+    """A character of bones (J) with ``roles`` (J); ValueError for one without hips, legs or feet."""
+    table = {role: j for j, role in enumerate(roles)}
+    missing = [r for r in NEEDED if r not in table]
+    if missing:
+        raise ValueError(f"expected a character with hips, legs and feet, found no bone for {', '.join(missing)}")
+    return Character(skeleton, table, proportioned_reference(skeleton_body(skeleton, table)))
+
+
+def from_body(who: Character, turns: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """rot_local (F, J, 3) [rad] and the root's head (F, 3) [m, armature] of the character, from motion on its body.
+
+    ``turns`` (F, 23, 3, 3) are local core rotations, ``root`` (F, 3) [m] the Hips' heads.
+    """
+    turned, _ = fk.walk(who.body.parents, turns, who.body.offsets, root)
+    return retarget.carry_exactly(who.body, turned, root, who.skeleton, who.roles)
+
+
+def to_body(who: Character, rot_local: np.ndarray, root_pos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Local core rotations (F, 23, 3, 3) and Hips' heads (F, 3) [m] on the character's body, from its own motion.
+
+    ``rot_local`` (F, J, 3) [rad] and ``root_pos`` (F, 3) [m, armature] are what :func:`from_body` returns.
+    """
+    rig, body = who.skeleton, who.body
+    local = rotations.matrix_from_axis_angle(rig.to_core(np.asarray(rot_local, np.float64)))
+    turned, heads = fk.walk(rig.parents, local, rig.offsets, np.asarray(root_pos, np.float64) @ rig.axes.T)
+    world = np.empty((len(local), body.count, 3, 3))
+    for j, name in enumerate(body.names):
+        bone = who.roles.get(name)
+        parent = int(body.parents[j])
+        world[:, j] = turned[:, bone] if bone is not None else world[:, max(parent, 0)]
+    out = world.copy()
+    for j, parent in enumerate(body.parents.tolist()):
+        if parent >= 0:
+            out[:, j] = np.swapaxes(world[:, parent], -1, -2) @ world[:, j]
+    thighs = [who.roles["LeftThigh"], who.roles["RightThigh"]]
+    middle = 0.5 * (body.offsets[body.names.index("LeftThigh")] + body.offsets[body.names.index("RightThigh")])
+    return out, heads[:, thighs].mean(axis=1) - world[:, 0] @ middle
