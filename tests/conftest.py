@@ -269,7 +269,7 @@ def make_poses(rig: Skeleton, clips: int = 4, frames: int = 40, seed: int = 3) -
     return pose_set.make(rig, np.concatenate(rot), np.concatenate(root_pos), of_clip, names)
 
 
-QUICK = "not slow and not host and not window"
+QUICK = "not slow and not host and not window and not learning"
 """The marker expression of a plain ``python -m pytest``; it stands in pyproject.toml."""
 
 MEMORY = Path("/dev/shm")
@@ -282,7 +282,8 @@ MOST_PROCESSES = 4
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not even import the test files of a folder whose tests are all left out."""
     left_out = {REPO / "tests" / name for name in ("host", "window") if f"not {name}" in config.option.markexpr}
-    return True if collection_path in left_out else None
+    torch = collection_path.name.startswith("test_torch_") and "not learning" in config.option.markexpr
+    return True if torch or collection_path in left_out else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -319,25 +320,38 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say that the quick run is not everything."""
     if config.option.markexpr == QUICK:
-        terminalreporter.write_line('Quick run: without tests marked slow, host or window; -m "" runs everything.')
+        terminalreporter.write_line(
+            'Quick run: without tests marked slow, host, window or learning; -m "" runs everything.'
+        )
+
+
+NEEDS = (
+    (
+        "host",
+        "bpy",
+        "NIK_REQUIRE_HOST",
+        "on Debian it needs libxi6 libxxf86vm1 libxfixes3 libxrender1 libxkbcommon0 libsm6 libgl1",
+    ),
+    ("learning", "torch", "NIK_REQUIRE_TORCH", "pip install -r requirements/learning.txt"),
+)
+"""Marker, the module that such tests need, the variable that makes its absence an error, and a hint."""
 
 
 @pytest.hookimpl(
     trylast=True
 )  # after the marker expression has taken its pick: a run without host tests imports no bpy
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what is marked ``host`` where bpy cannot be imported; with NIK_REQUIRE_HOST=1 that is an error instead."""
-    hosted = [item for item in items if item.get_closest_marker("host")]
-    if not hosted:
-        return
-    try:
-        importlib.import_module("bpy")
-    except Exception as error:  # a missing system library shows in many ways
-        if os.environ.get("NIK_REQUIRE_HOST") == "1":
-            hint = "on Debian it needs libxi6 libxxf86vm1 libxfixes3 libxrender1 libxkbcommon0 libsm6 libgl1"
-            raise pytest.UsageError(f"NIK_REQUIRE_HOST=1, but bpy cannot be imported: {error} ({hint})") from error
-        for item in hosted:
-            item.add_marker(pytest.mark.skip(reason=f"needs bpy, which cannot be imported here: {error}"))
+    """Skip what is marked ``host`` or ``learning`` where its module is missing; an error where its variable is 1."""
+    for marker, module, variable, hint in NEEDS:
+        marked = [item for item in items if item.get_closest_marker(marker)]
+        try:
+            if marked:
+                importlib.import_module(module)
+        except Exception as error:  # a missing system library shows in many ways
+            if os.environ.get(variable) == "1":
+                raise pytest.UsageError(f"{variable}=1, but {module} cannot be imported: {error} ({hint})") from error
+            for item in marked:
+                item.add_marker(pytest.mark.skip(reason=f"needs {module}, which cannot be imported here: {error}"))
 
 
 def hear_hangups() -> None:

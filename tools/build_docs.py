@@ -29,6 +29,7 @@ def build(out: Path) -> list[Path]:
         "ignore", "Error parsing type annotation"
     )  # argparse's types have parameters for checkers only
     warnings.filterwarnings("ignore", "Cannot determine where")  # fields of a NamedTuple
+    warnings.filterwarnings("ignore", r"Couldn't import [\w.]+\.torch_")  # modules that need PyTorch
     pdoc.render.configure(docformat="restructuredtext", template_directory=TEMPLATES)
     packages = [module.name for module in pkgutil.iter_modules(neural_network.__path__) if module.name not in LEFT_OUT]
     pdoc.pdoc("neural_network", *(f"neural_network.{name}" for name in packages), output_directory=out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import importlib.util
 import json
 import math
 import os
@@ -140,6 +141,14 @@ def require_writable(path: Path | None, *suffixes: str) -> None:
         probe.unlink()
     except OSError as error:
         raise OSError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
+
+
+def require_torch() -> None:
+    """ValueError, in one sentence, where PyTorch is not installed. Call it before a module named ``torch_...`` is imported."""
+    if importlib.util.find_spec("torch") is None:
+        raise ValueError(
+            "this needs PyTorch, which is not installed: python -m pip install -r requirements/learning.txt"
+        )
 
 
 def append_record(path: Path | None, record: dict[str, Any]) -> None:
