@@ -8,7 +8,6 @@ so that it begins and ends there. The Hips give way where a leg would not reach.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +16,7 @@ from ..core import rotations
 from ..core.contacts import TRUTH
 from ..core.skeleton import Skeleton
 from ..ik import foot_pins
-from ..ik.foot_pins import Soles
+from ..ik.foot_pins import Ground, Soles, eased, flat_ground, sole_points
 
 FLAT = np.radians(2.0)  # pitch of a standing foot that is taken as flat
 ON_TOES = np.radians(15.0)  # how far the heels of somebody on tiptoe are up at least
@@ -27,9 +26,6 @@ CLEAR = 0.012  # [leg lengths] at least, of a swinging foot in the middle of its
 HIP_SMOOTH = 1.2  # [frames] over which the Hips give way
 FARTHEST = 0.2  # [leg lengths] from where the motion has a foot strike to where it is put
 EASE = 0.35  # share of a swing over which its ends are bent to the stances
-
-Ground = Callable[[np.ndarray], np.ndarray]
-"""Heights (...) [m] of the floor under points (..., 2) [m]."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +57,6 @@ class Planted:
     """With their places filled in."""
     missing: float
     """[m] the most by which a leg does not reach, after the Hips gave way."""
-
-
-def flat_ground(points: np.ndarray) -> np.ndarray:
-    """A floor at height 0."""
-    return np.zeros(points.shape[:-1])
 
 
 def plant(
@@ -306,9 +297,9 @@ class _Foot:
         nothing = np.zeros(3)
         first = begin[0] if begin is not None else end[0] if end is not None else nothing
         last = end[0] if end is not None else first
-        blend = _eased(share)[:, None]
+        blend = eased(share)[:, None]
         way.ankle[rows] += (1 - blend) * first + blend * last
-        for more, ease in ((begin, 1 - _eased(share / EASE)), (end, 1 - _eased((1 - share) / EASE))):
+        for more, ease in ((begin, 1 - eased(share / EASE)), (end, 1 - eased((1 - share) / EASE))):
             if more is not None:
                 for now, turn in zip((way.foot, way.toe), more[1:], strict=True):
                     now[rows] = rotations.matrix_from_axis_angle(ease[:, None] * turn) @ now[rows]
@@ -331,20 +322,6 @@ class _Foot:
         return np.asarray((points[..., 2] - self.ground(points[..., :2])).min(axis=1))
 
 
-def sole_points(shape: Soles, k: int, ankles: np.ndarray, feet: np.ndarray, toes: np.ndarray) -> np.ndarray:
-    """Heel, ball and tip (n, 3, 3) of a foot with its ankle (n, 3) and rotations (n, 3, 3) of foot and toe."""
-    head = ankles + np.einsum("nab,b->na", feet, shape.toe[k])
-    down = np.array([0.0, 0, -shape.height[k, 1]])
-    return np.stack(
-        [
-            ankles - np.einsum("nab,b->na", feet, shape.ankle[k]),
-            head + np.einsum("nab,b->na", toes, down),
-            head + np.einsum("nab,b->na", toes, shape.tip[k]),
-        ],
-        axis=1,
-    )
-
-
 def heading_of(turned: np.ndarray) -> np.ndarray:
     """(...) [rad] where rotations (..., 3, 3) from the T-pose point on the floor: 0 along -Y, positive to the left."""
     return np.arctan2(-turned[..., 0, 1], turned[..., 1, 1])
@@ -352,9 +329,3 @@ def heading_of(turned: np.ndarray) -> np.ndarray:
 
 def _ahead(heading: float) -> np.ndarray:
     return np.array([np.sin(heading), -np.cos(heading), 0.0])
-
-
-def _eased(share: np.ndarray) -> np.ndarray:
-    """From 0 to 1 without a jump of speed or of its change."""
-    x = np.clip(share, 0, 1)
-    return np.asarray(x**3 * (10 - 15 * x + 6 * x**2))

@@ -17,10 +17,11 @@ from ..core import reference_rig, rotations
 from ..core.contacts import runs
 from ..core.rotations import matrix_from_axis_angle
 from ..core.skeleton import Skeleton
+from ..ik.foot_pins import Ground, flat_ground
 from . import curves, parameters, representation
 from .motion_files import smoothed
 from .parameters import get
-from .planting import Ground, Stance, flat_ground, plant
+from .planting import Stance, plant
 from .representation import CYCLE
 from .styles import changes
 from .teacher import KinematicTeacher, Road, body

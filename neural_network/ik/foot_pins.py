@@ -12,6 +12,7 @@ All three work on any proportions. Core axes, metres and radians; N poses on the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,14 @@ STRETCH = 0.9999  # share of a leg's length that an ankle may be away from the h
 DAMPING = 1e-8  # [m^2] keeps the system of a straight leg, and of points that say the same, solvable
 STEP_MOST = 0.4  # [rad] most that a joint turns in one step
 CLOSE = 1e-7  # [m]
+
+Ground = Callable[[np.ndarray], np.ndarray]
+"""Heights (...) [m] of the floor under points (..., 2) [m]."""
+
+
+def flat_ground(points: np.ndarray) -> np.ndarray:
+    """A floor at height 0."""
+    return np.zeros(points.shape[:-1])
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,26 @@ def rolled(
     return np.where(on_heel[:, None], about_heel, over_toe)
 
 
+def sole_points(shape: Soles, k: int, ankles: np.ndarray, feet: np.ndarray, toes: np.ndarray) -> np.ndarray:
+    """Heel, ball and tip (n, 3, 3) of a foot with its ankle (n, 3) and rotations (n, 3, 3) of foot and toe."""
+    head = ankles + np.einsum("nab,b->na", feet, shape.toe[k])
+    down = np.array([0.0, 0, -shape.height[k, 1]])
+    return np.stack(
+        [
+            ankles - np.einsum("nab,b->na", feet, shape.ankle[k]),
+            head + np.einsum("nab,b->na", toes, down),
+            head + np.einsum("nab,b->na", toes, shape.tip[k]),
+        ],
+        axis=1,
+    )
+
+
+def eased(share: np.ndarray) -> np.ndarray:
+    """From 0 to 1 without a jump of speed or of its change."""
+    x = np.clip(share, 0, 1)
+    return np.asarray(x**3 * (10 - 15 * x + 6 * x**2))
+
+
 def _heading(turned: np.ndarray) -> np.ndarray:
     """The part (N, 3, 3) of rotations that turns about the vertical: the direction that the foot's length points in."""
     ahead = turned[..., :, 1]
@@ -100,6 +129,7 @@ def legs_to(
     ankles: np.ndarray,
     feet: np.ndarray,
     toes: np.ndarray | None = None,
+    own_knees: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Poses whose ankles and feet are where they are wanted: local rotations (N, J, 3, 3), and what is missing (N, feet) [m].
 
@@ -113,6 +143,8 @@ def legs_to(
         ankles: (N, feet, 3) where the ankles are wanted.
         feet: (N, feet, 3, 3) rotations of the feet from the T-pose.
         toes: (N, feet, 3, 3) the same for the toes; None keeps each toe's own rotation.
+        own_knees: the knee keeps its own rotation and bends more or less about the same axis, so that a leg which is where
+            it is wanted, and not beyond straight, stays as it is.
     """
     out = turns.copy()
     offsets = skeleton.offsets
@@ -120,17 +152,19 @@ def legs_to(
     for k, ((thigh, shin, foot), toe) in enumerate(zip(skeleton.legs, skeleton.toes, strict=True)):
         above, hip = _down_to(skeleton, turns, root, thigh)
         u, o = offsets[shin], offsets[foot]
+        kept = turns[:, shin] if own_knees else np.eye(3)
+        x, y, z = np.moveaxis(kept @ o, -1, 0)
         way = ankles[:, k] - hip
         far = np.linalg.norm(way, axis=1)
-        along, across = u[1] * o[1] + u[2] * o[2], u[2] * o[1] - u[1] * o[2]
+        along, across = u[1] * y + u[2] * z, u[2] * y - u[1] * z
         size = np.hypot(along, across)
-        side = u[0] * o[0]
+        side = u[0] * x
         longest = np.sqrt(u @ u + o @ o + 2 * (side + size)) * STRETCH
         reached = np.minimum(far, longest)
         missing[:, k] = far - reached
         share = ((reached**2 - u @ u - o @ o) / 2 - side) / size
         bend = np.arctan2(across, along) + np.arccos(np.clip(share, -1, 1))
-        knee = _about_left(bend)
+        knee = _about_left(bend) @ kept
         own = above @ turns[:, thigh]
         now = _apply(own, u + _apply(knee, o))
         own = rotations.rotation_between(now, way) @ own
