@@ -15,6 +15,7 @@ from pathlib import Path
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "docs" / "site"
 LEFT_OUT = ("__main__", "blender")
+WITH_TORCH = r"!.*\.torch_.*"  # modules that need PyTorch, which is not there where pages are built
 
 
 def build(out: Path) -> list[Path]:
@@ -29,10 +30,10 @@ def build(out: Path) -> list[Path]:
         "ignore", "Error parsing type annotation"
     )  # argparse's types have parameters for checkers only
     warnings.filterwarnings("ignore", "Cannot determine where")  # fields of a NamedTuple
-    warnings.filterwarnings("ignore", r"Couldn't import [\w.]+\.torch_")  # modules that need PyTorch
+    warnings.filterwarnings("ignore", r"Couldn't import [\w.]+\.torch_")  # WITH_TORCH
     pdoc.render.configure(docformat="restructuredtext", template_directory=TEMPLATES)
     packages = [module.name for module in pkgutil.iter_modules(neural_network.__path__) if module.name not in LEFT_OUT]
-    pdoc.pdoc("neural_network", *(f"neural_network.{name}" for name in packages), output_directory=out)
+    pdoc.pdoc("neural_network", *(f"neural_network.{name}" for name in packages), WITH_TORCH, output_directory=out)
     return sorted(out.rglob("*.html"))
 
 
