@@ -132,3 +132,33 @@ def test_control_rigs_with_switches_are_keyed_on_their_fk_controls(empty: Any, t
     assert [pb["ik_fk_switch"] for pb in ob.pose.bones if "ik_fk_switch" in pb] == [1.0] * 4
     heights = np.array(places)[:, [own["LeftFoot"], own["RightFoot"], own["LeftToeBase"], own["RightToeBase"]], 2]
     assert heights.min() > -2e-3
+
+
+def test_a_ghost_is_accepted_through_the_controls_and_the_pose_beside_it_stays(human: Any) -> None:
+    import bpy
+
+    from .test_ghost import drive, heads
+
+    shown_motion, ghost = wing("blender.host.shown_motion"), wing("blender.host.ghost")
+    bones = human.pose.bones
+    for frame, bend in ((1, 0.0), (12, 0.6)):
+        bones["torso"].location = (0.0, 0.2 * bend, -0.2 * bend)
+        bones["upper_arm_fk.L"].rotation_mode = "QUATERNION"
+        bones["upper_arm_fk.L"].rotation_quaternion = (1.0, bend, 0, 0)
+        for name in LIMBS:
+            bones[name]["IK_FK"] = float("arm" in name)
+            bones[name].keyframe_insert('["IK_FK"]', frame=frame)
+        bones["torso"].keyframe_insert("location", frame=frame)
+        bones["upper_arm_fk.L"].keyframe_insert("rotation_quaternion", frame=frame)
+    shown = drive(shown_motion.read(bpy.context, human, range(1, 13)))
+    generated = ~np.isin(shown.frames, (1, 12))
+    root = shown.root + np.outer(generated, [0, 0, 0.03])
+    made = shown_motion.motion(human, shown, shown.frames, shown.turns, root, generated)
+    outside = heads(human, made, (1, 12))
+    ghost.show("Fill", "MOTION", human, made, ())
+    assert bpy.ops.neural_ik.ghost_accept() == {"FINISHED"}
+    rows = np.flatnonzero(generated)
+    assert np.abs(heads(human, made, made.frames[rows]) - made.heads[rows]).max() < ON_BONES
+    np.testing.assert_allclose(heads(human, made, (1, 12)), outside, atol=1e-5)
+    assert switches(human) == [bones[name]["IK_FK"] for name in LIMBS]
+    assert 0.0 in switches(human)

@@ -25,7 +25,7 @@ from ...rigs import fingers, retarget, rig_body, sanity
 from ...rigs import t_pose as t_pose_rules
 from ...rigs.roles import Roles
 from ..host import actions as blender_actions
-from ..host import armature, control_rigs, fk_presets, keyframes, rig_checks, runtime
+from ..host import armature, control_rigs, fk_presets, keyframes, motion_channels, runtime
 from ..host.control_rigs import ControlRig
 from ..host.fk_presets import FkRig
 from ..host.jobs import Progress
@@ -98,17 +98,17 @@ def import_clips(
     as_actions: bool,
 ) -> Generator[Progress, None, Imported]:
     """The same for whatever gives clips, under the name that the report calls it by."""
-    own = _rig_of(ob, as_actions) if ob is not None else None
+    own = None if ob is None else motion_channels.rig_of(ob) if as_actions else control_rigs.read_any(ob)
     if own is not None and not set(own.roles) <= set(reference().names):
         raise ValueError(
             f"{own.bones[own.index[0]]} and the bones below it play no roles of a human: choose them in the panel Roles; "
             "motion of other creatures comes with their own files"
         )
     if ob is not None and own is not None and as_actions:
-        reason = _why_no_actions(ob, own)
+        reason = motion_channels.refusal(ob, own, "an imported action")
         if reason:
             raise ValueError(reason)
-    name, key = (ob.name, _key(ob)) if ob is not None else ("", ())
+    name, key = (ob.name, motion_channels.key_of(ob)) if ob is not None else ("", ())
     rows: list[FileReport] = []
     poses: list[PoseSet] = []
     taken: list[floors.TakeFloor] = []
@@ -193,13 +193,13 @@ def _key_all(
     chosen = context.view_layer.objects.active, list(context.selected_objects)
     mode = chosen[0].mode if chosen[0] is not None else "OBJECT"
     bare = ob is not None and ob.animation_data is None
-    known = {ob.name: _key(ob)} if ob is not None else {}
+    known = {ob.name: motion_channels.key_of(ob)} if ob is not None else {}
     try:
         for n, clip in enumerate(poses):
             yield replace(progress, text=f"keys of {clip.clip_names[0]} ({n + 1} of {len(poses)})")
             _require_alive([*made, *(body for _, body, _ in bodies)])
             _, other, rig = _body_for(context, bodies, clip, made)
-            _require_unchanged(other, other.name, known.setdefault(other.name, _key(other)))
+            _require_unchanged(other, other.name, known.setdefault(other.name, motion_channels.key_of(other)))
             steps = write(other, rig, clip, hands[n], True, travels)
             while True:
                 try:
@@ -262,32 +262,8 @@ def _require_unchanged(ob: bpy.types.Object, name: str, key: tuple[Any, ...]) ->
         raise ValueError(f"{name} was deleted meanwhile: nothing was imported")
     if ob.mode == "EDIT":
         raise ValueError(f"{name} was put into Edit Mode meanwhile: nothing was imported")
-    if _key(ob) != key:
+    if motion_channels.key_of(ob) != key:
         raise ValueError(f"the bones of {name} or their rotation modes were changed meanwhile: nothing was imported")
-
-
-def _key(ob: bpy.types.Object) -> tuple[Any, ...]:
-    """What the keys of a motion depend on: the bones, their rest, how they inherit and their rotation modes."""
-    if ob.pose is None:
-        return ()
-    data: Any = ob.data
-    rest = np.empty(16 * len(data.bones), np.float32)
-    data.bones.foreach_get("matrix_local", rest)
-    bones = tuple((pb.name, pb.rotation_mode, pb.bone.use_connect) for pb in ob.pose.bones)
-    return bones, rest.tobytes(), tuple(np.array(ob.matrix_world)[:3, :3].round(6).ravel().tolist())
-
-
-def _why_no_actions(ob: bpy.types.Object, rig: Rig) -> str:
-    """Why new actions would not show the motion, and what to do; empty if they would."""
-    if ob.library is not None:
-        return f"{ob.name} is linked from a library: make a library override first (Object > Relations)"
-    if isinstance(rig, ControlRig) or (isinstance(rig, FkRig) and fk_presets.needs_blender(ob, rig)):
-        return ""
-    reason = rig_checks.control_rig(ob) or rig_checks.refusal(ob, rig, "an imported action")
-    follows = reason and "has the constraint" in reason
-    return reason + (
-        "; or choose the FK controls of this rig in the panel Roles: motion goes onto them" if follows else ""
-    )
 
 
 def _lifted(poses: PoseSet, lift: float) -> PoseSet:
@@ -399,12 +375,6 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _rig_of(ob: bpy.types.Object, as_actions: bool) -> Rig:
-    """The rig that motion is written to: the FK controls of a control rig, if actions are made, or its bones."""
-    controls = fk_presets.read(ob) if as_actions else None
-    return control_rigs.read_any(ob) if controls is None else controls
-
-
 def _fingers_of(rig: Rig) -> dict[str, int]:
     """The fingers of a rig that may be keyed: finger bone -> bone; of a generated control rig, its controls."""
     names = [
@@ -487,22 +457,13 @@ def write(
     ``turns`` of fingers go onto those that the rig has. ``bends``: bones between those of the trunk turn too. ``travels``: a root
     bone on the floor carries the body over the ground. Yields the number of frames done, before the action is made.
     """
-    if isinstance(rig, ControlRig):
-        named = yield from control_rigs.channels(ob, rig, poses.rot, poses.root_pos)
+    moved: dict[int, np.ndarray] = {}
+    if not isinstance(rig, (ControlRig, FkRig)):
+        moved |= uncontrolled.trunk_shares(rig, poses) if bends else {}
+        moved |= uncontrolled.root_motion(rig, poses) if travels else {}
+    named = yield from motion_channels.from_rest(ob, rig, poses.rot, poses.root_pos, moved)
+    if not (isinstance(rig, FkRig) and fk_presets.needs_blender(ob, rig)):
         named |= _finger_channels(ob, rig, poses, turns or {})
-    elif isinstance(rig, FkRig) and fk_presets.needs_blender(ob, rig):
-        found = yield from fk_presets.evaluated_channels(ob, rig, poses.rot, poses.root_pos)
-        named = {(rig.bones[bone], channel): values for (bone, channel), values in found.items()}
-    else:
-        moved: dict[int, np.ndarray] = {}
-        if not isinstance(rig, FkRig):
-            moved |= uncontrolled.trunk_shares(rig, poses) if bends else {}
-            moved |= uncontrolled.root_motion(rig, poses) if travels else {}
-        channels = runtime.channels(ob, rig, poses.rot, poses.root_pos, moved)
-        named = {(rig.bones[bone], channel): values for (bone, channel), values in channels.items()}
-        named |= _finger_channels(ob, rig, poses, turns or {})
-    for name, prop, value in rig.switches if isinstance(rig, FkRig) else ():
-        named[name, f'["{bpy.utils.escape_identifier(prop)}"]'] = np.full((1, 1), value)
     action, slot = blender_actions.new(poses.clip_names[0], ob.name)
     action.use_fake_user = True
     action[FPS_KEY] = float(poses.clip_fps[0])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import bpy
@@ -11,8 +12,9 @@ from bpy.props import EnumProperty
 
 from ...core.messages import counted
 from ...gait import matching, parameters
-from ..host import rig
+from ..host import jobs, rig
 from ..host.buttons import Button, no_character
+from ..host.jobs import Progress
 from . import preview, properties, walking
 from .sliders import values_of
 
@@ -111,37 +113,59 @@ class NEURAL_IK_OT_gait_along(_Walker, bpy.types.Operator):
         return f"{action.name}: frames {first} to {last}"
 
 
-class NEURAL_IK_OT_gait_match(_Walker, bpy.types.Operator):
+class NEURAL_IK_OT_gait_match(jobs.Pumped, Button, bpy.types.Operator):
     """Set the sliders to the walk that the character shows in the scene's frame range"""
 
     bl_idname = "neural_ik.gait_match"
     bl_label = "Match This Walk"
     bl_options = {"REGISTER", "UNDO"}
+    panel = jobs.GAIT
 
-    def act(self, context: bpy.types.Context, ob: Any) -> str:
-        """Read the walk, find its parameters, set the sliders."""
-        who, found = walking.own_cycles(context, ob)
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """Why it cannot be pressed, in words; empty if it can."""
+        return no_character(context)
+
+    def work(self, context: bpy.types.Context) -> Generator[Progress, None, matching.Match]:
+        """Read the walk, find its parameters."""
+        ob = rig.find(context)
+        who, found = yield from walking.own_cycles(context, ob)
         if not found:
             raise ValueError(
-                f"{ob.name} walks no whole cycle from frame {context.scene.frame_start} to {context.scene.frame_end}: "
-                "expected both feet to strike twice; set the frame range to the walk"
+                f"{walking.no_cycle(context, ob)}: expected both feet to strike twice; set the frame range to the walk"
             )
-        match = matching.match(preview.gait(), who.body, found)
-        properties.set_values(ob.neural_ik_gait, np.asarray(match.values))
+        return matching.match(preview.gait(), who.body, found)
+
+    def finish(self, context: bpy.types.Context, result: matching.Match) -> str:
+        """Set the sliders."""
+        ob: Any = rig.find(context)
+        properties.set_values(ob.neural_ik_gait, np.asarray(result.values))
         preview.refresh(context)
-        return f"{counted(match.cycles, 'cycle')} at {ob.neural_ik_gait.speed:.2f} m/s; joints {match.error:.0f} degrees off on average"
+        speed = ob.neural_ik_gait.speed
+        return f"{counted(result.cycles, 'cycle')} at {speed:.2f} m/s; joints {result.error:.0f} degrees off on average"
 
 
-class NEURAL_IK_OT_gait_learn(_Walker, bpy.types.Operator):
+class NEURAL_IK_OT_gait_learn(jobs.Pumped, Button, bpy.types.Operator):
     """Learn the character's own way to walk from what it shows in the scene's frame range"""
 
     bl_idname = "neural_ik.gait_learn"
     bl_label = "Learn from my Walks"
     bl_options = {"REGISTER", "UNDO"}
+    panel = jobs.GAIT
 
-    def act(self, context: bpy.types.Context, ob: Any) -> str:
-        """Learn, keep it with the character's files, and use it."""
-        count, plain, styled = walking.learn_style(context, ob)
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """Why it cannot be pressed, in words; empty if it can."""
+        return no_character(context)
+
+    def work(self, context: bpy.types.Context) -> Generator[Progress, None, tuple[int, float, float]]:
+        """Learn, and keep it with the character's files."""
+        return walking.learn_style(context, rig.find(context))
+
+    def finish(self, context: bpy.types.Context, result: tuple[int, float, float]) -> str:
+        """Use it."""
+        ob: Any = rig.find(context)
+        count, plain, styled = result
         ob.neural_ik_gait.own_style = 1.0
         preview.refresh(context)
         return f"learned from {counted(count, 'cycle')}: joints {styled:.0f} degrees off instead of {plain:.0f}"

@@ -7,8 +7,8 @@ from typing import Any
 
 import bpy
 
-from ..host import rig
-from ..host.panels import GAIT, CharacterPanel, Panel
+from ..host import jobs, rig
+from ..host.panels import GAIT, CharacterPanel, Panel, running
 from .sliders import SLIDERS
 
 
@@ -23,6 +23,7 @@ class NEURAL_IK_PT_gait(CharacterPanel, bpy.types.Panel):
         ob: Any = rig.find(context)
         own = ob.neural_ik_gait
         layout: Any = self.layout
+        running(layout, context, jobs.GAIT)
         row = layout.row(align=True)
         row.operator_menu_enum("neural_ik.gait_preset", "preset", icon="PRESET")
         row.prop(own, "preview", text="", icon="GHOST_ENABLED")

@@ -19,15 +19,12 @@ from ...gait.network import Gait
 from ...gait.own_style import Styled
 from ...ik import foot_pins
 from ...rigs import on_body
-from ..host import characters, jobs, rig
+from ..host import bone_lines, characters, jobs, rig
 from .sliders import values_of
 
-LINE = 3.0  # [pixels]
 KEPT = 2.0  # [s] for which what was read of a rig is used again
 STILL = 0.3  # [s] without a change after which feet are made exact
 FRAMES = 40  # of a cycle whose feet are exact
-COLORS = ((0.30, 0.65, 1.0, 0.9), (1.0, 0.45, 0.25, 0.9), (0.85, 0.85, 0.85, 0.9))
-"""Of left, right and middle bones."""
 _handles: list[Any] = []
 _cycles: dict[str, tuple[Any, np.ndarray, np.ndarray, float]] = {}
 _bodies: dict[str, tuple[float, rig.Rig, on_body.Character]] = {}
@@ -113,12 +110,8 @@ def lines(ob: Any, frame: float, fps: float) -> tuple[np.ndarray, np.ndarray]:
     """Ends of lines (2 N, 3) in world space and their colors (2 N, 4), at a frame of the scene."""
     heads, parents, seconds = cycle_of(ob)
     now = heads[round(frame / fps / seconds * len(heads)) % len(heads)]
-    below = np.flatnonzero(parents >= 0)
-    ends = np.stack([now[parents[below]], now[below]], axis=1).reshape(-1, 3)
-    matrix = np.array(ob.matrix_world)
-    side = np.where(heads[0, below, 0] > 0.02, 0, np.where(heads[0, below, 0] < -0.02, 1, 2))
-    colors = np.repeat(np.array(COLORS)[side], 2, axis=0)
-    return ends @ matrix[:3, :3].T + matrix[:3, 3], colors
+    sides = bone_lines.sides_of(_body(ob)[1].body.rest_core[:, 0, 3])
+    return bone_lines.lines(now, parents, sides, np.array(ob.matrix_world))
 
 
 def _draw() -> None:
@@ -133,18 +126,8 @@ def _draw() -> None:
                 shown.append(lines(ob, scene.frame_current, scene.render.fps / scene.render.fps_base))
     if not shown:
         return
-    import gpu
-    from gpu_extras.batch import batch_for_shader
-
     ends, colors = (np.concatenate(parts) for parts in zip(*shown, strict=True))
-    shader = gpu.shader.from_builtin("FLAT_COLOR")
-    gpu.state.depth_test_set("NONE")
-    gpu.state.line_width_set(LINE)
-    try:
-        content: Any = {"pos": [tuple(p) for p in ends.tolist()], "color": [tuple(c) for c in colors.tolist()]}
-        batch_for_shader(shader, "LINES", content).draw(shader)
-    finally:
-        gpu.state.line_width_set(1.0)
+    bone_lines.draw(ends, colors)
 
 
 def register() -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -17,8 +17,10 @@ from ...ik import foot_pins
 from ...motion import characters as motion_characters
 from ...rigs import on_body
 from ...rigs.on_body import Character
-from ..host import actions, characters, keyframes, memory, rig_checks, runtime
+from ..host import actions, characters, keyframes, memory, rig_checks, runtime, shown_motion
+from ..host.jobs import Progress
 from ..host.rig import Rig, read
+from ..host.shown_motion import fps_of
 from .preview import gait, source
 from .sliders import SLIDERS, values_of
 
@@ -32,11 +34,6 @@ def character_of(ob: bpy.types.Object) -> tuple[Rig, Character]:
     who = on_body.character(body.skeleton, body.roles)
     foot_pins.soles(who.body)  # ValueError for feet that cannot be planted
     return body, who
-
-
-def fps_of(scene: Any) -> float:
-    """Frames a second of a scene."""
-    return float(scene.render.fps / scene.render.fps_base)
 
 
 def bake_loop(
@@ -255,35 +252,26 @@ def _write(
     return action
 
 
-def own_cycles(context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Character, list[Cycle]]:
-    """The cycles of the walk that the character shows in the scene's frame range; the frame is put back."""
-    body, who = character_of(ob)
-    scene = context.scene
-    before = scene.frame_current
-    rots, roots = [], []
-    try:
-        for frame in range(scene.frame_start, scene.frame_end + 1):
-            scene.frame_set(frame)
-            rot, root = runtime.read_pose(ob, body)
-            rots.append(rot)
-            roots.append(root)
-    finally:
-        scene.frame_set(before)
-    turns, root = on_body.to_body(who, np.array(rots), np.array(roots))
-    return who, cycles.cut_motion(who.body, turns, root, fps_of(scene))
+def own_cycles(
+    context: bpy.types.Context, ob: bpy.types.Object
+) -> Generator[Progress, None, tuple[Character, list[Cycle]]]:
+    """The cycles of the walk that the character shows in the scene's frame range; yields Progress. Frame and pose are put back."""
+    _, who = character_of(ob)
+    scene: Any = context.scene
+    shown = yield from shown_motion.read(context, ob, range(scene.frame_start, scene.frame_end + 1))
+    return who, cycles.cut_motion(who.body, shown.turns, shown.root, shown.fps)
 
 
-def learn_style(context: bpy.types.Context, ob: bpy.types.Object) -> tuple[int, float, float]:
+def learn_style(
+    context: bpy.types.Context, ob: bpy.types.Object
+) -> Generator[Progress, None, tuple[int, float, float]]:
     """Learn the character's own way to walk from what it shows in the scene's frame range, and keep it with its files.
 
-    Returns the cycles learned from, and how far [deg] the joints of the plain and of the styled walk are from them.
+    Yields Progress; returns the cycles learned from, and how far [deg] the joints of the plain and of the styled walk are from them.
     """
-    who, found = own_cycles(context, ob)
+    who, found = yield from own_cycles(context, ob)
     if not found:
-        raise ValueError(
-            f"{ob.name} walks no whole cycle from frame {context.scene.frame_start} to {context.scene.frame_end}: "
-            "set the frame range to its walk, then learn from it"
-        )
+        raise ValueError(f"{no_cycle(context, ob)}: set the frame range to its walk, then learn from it")
     style = own_style.learn(gait(), who.body, found, ob.name)
     subject = characters.subject_of(ob)
     kept = motion_characters.keep(memory.folder(), subject.skeleton, subject.name)
@@ -291,3 +279,9 @@ def learn_style(context: bpy.types.Context, ob: bpy.types.Object) -> tuple[int, 
     plain = float(np.mean([matching.error_of(gait(), who.body, cycle, style.values) for cycle in found]))
     styled = own_style.Styled(gait(), style)
     return len(found), plain, float(np.mean([own_style.error_of(styled, who.body, cycle) for cycle in found]))
+
+
+def no_cycle(context: bpy.types.Context, ob: bpy.types.Object) -> str:
+    """That there is no walk, as the beginning of a sentence."""
+    scene: Any = context.scene
+    return f"{ob.name} walks no whole cycle from frame {scene.frame_start} to {scene.frame_end}"

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 def register(package: str) -> None:
     """Remember ``package``, the extension's name in Blender, and register what all features share."""
-    from . import curve, evaluating, jobs, main_panel, memory, properties
+    from . import curve, evaluating, ghost, jobs, main_panel, memory, properties
 
     memory.start(package)
-    for module in (curve, jobs, evaluating, properties, main_panel):
+    for module in (curve, jobs, evaluating, properties, ghost, main_panel):
         module.register()
 
 
@@ -22,9 +22,9 @@ def stop() -> None:
 
 def unregister() -> None:
     """Unregister what all features share, and drop everything held in memory."""
-    from . import characters, curve, evaluating, jobs, main_panel, memory, properties
+    from . import characters, curve, evaluating, ghost, jobs, main_panel, memory, properties
 
-    for module in (main_panel, properties, evaluating, jobs, curve):
+    for module in (main_panel, ghost, properties, evaluating, jobs, curve):
         module.unregister()
     characters.forget()
     memory.forget()

@@ -8,8 +8,10 @@ saved with keys that are not checked yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import bpy
 from bpy.app.handlers import persistent
@@ -51,6 +53,32 @@ def end(evaluation: Evaluation) -> None:
             evaluation.restore()
     finally:
         _open.remove(evaluation)
+
+
+@contextmanager
+def undeformed(scene: Any, ob: Any) -> Iterator[None]:
+    """Meanwhile no mesh is deformed by ``ob``: that takes most of a frame's time."""
+    hidden = _hide_deformation(scene, ob)
+    try:
+        yield
+    finally:
+        for name, modifier in hidden:
+            other: Any = bpy.data.objects.get((name, None))  # of this file, not of a linked one
+            if other is not None and modifier in other.modifiers:
+                other.modifiers[modifier].show_viewport = True
+
+
+def _hide_deformation(scene: Any, ob: bpy.types.Object) -> list[tuple[str, str]]:
+    """Hide the armature modifiers of ``ob`` that are shown; returns them as (object, modifier)."""
+    hidden = []
+    for other in scene.objects:
+        if other.library is not None:
+            continue
+        for modifier in other.modifiers:
+            if modifier.type == "ARMATURE" and modifier.object == ob and modifier.show_viewport:
+                modifier.show_viewport = False
+                hidden.append((other.name, modifier.name))
+    return hidden
 
 
 def _interrupt(what: str, only_changed: bool = False) -> None:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import bpy
 from bpy.app.handlers import persistent
 
-LEARN, POSE, TEACH = "LEARN", "POSE", "TEACH"
+LEARN, POSE, TEACH, GAIT, MOTION, FEET = "LEARN", "POSE", "TEACH", "GAIT", "MOTION", "FEET"
+"""The panels that show the progress of jobs."""
 BESIDE = 0.1  # [s] between ticks while another process works
 
 
@@ -39,7 +40,7 @@ class RunningJob:
     survives_undo: bool
     """It changes no Blender data, so undo need not end it."""
     panel: str = LEARN
-    """The panel that shows its progress: LEARN, POSE or TEACH."""
+    """The panel that shows its progress."""
     timer: bpy.types.Timer | None = None
     progress: Progress = field(default_factory=lambda: Progress(0, 1, ""))
     asked_to_stop: bool = False

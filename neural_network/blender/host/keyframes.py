@@ -19,7 +19,8 @@ import numpy as np
 
 from . import actions
 
-LINEAR = 1  # Keyframe.interpolation as a number, for foreach_set
+CONSTANT, LINEAR, BEZIER = range(3)  # Keyframe.interpolation as a number, for foreach_set
+FREE = 0
 VECTOR = 2  # Keyframe.handle_left_type as a number: straight to the neighbours
 SAME_FRAME = 1e-3  # [frames]: keys nearer than this are on the same frame
 _FIELDS: dict[str, tuple[int, Any]] = {
@@ -114,9 +115,12 @@ def _rows(curve: Any, frames: np.ndarray, edges: tuple[bool, bool], spans: tuple
     return slice(int(drop[0]), len(frames) - int(drop[1]))
 
 
-def write_curve(curve: bpy.types.FCurve, frames: np.ndarray, values: np.ndarray) -> None:
-    """Write linear keys with ``values`` (F) on ``frames`` (F, ascending), replacing those from the first to the last frame.
+def write_curve(
+    curve: bpy.types.FCurve, frames: np.ndarray, values: np.ndarray, slopes: np.ndarray | None = None
+) -> None:
+    """Write keys with ``values`` (F) on ``frames`` (F, ascending), replacing those from the first to the last frame.
 
+    They are linear, or with ``slopes`` (F) [per frame] smooth: cubic from key to key, leaving each key at its slope.
     Raises ValueError for values that are not finite.
     """
     if not np.isfinite(values).all():
@@ -125,7 +129,18 @@ def write_curve(curve: bpy.types.FCurve, frames: np.ndarray, values: np.ndarray)
     at = old["co"][:, 0]
     before, after = at < frames[0] - SAME_FRAME, at > frames[-1] + SAME_FRAME
     new = _linear(np.stack([frames, values], axis=1).astype(np.float32), old["co"][before], old["co"][after])
+    if slopes is not None:
+        _bend(new, np.asarray(slopes, np.float32))
     write_keys(curve, {name: np.concatenate([old[name][before], new[name], old[name][after]]) for name in _FIELDS})
+
+
+def _bend(keys: Keys, slopes: np.ndarray) -> None:
+    """Make linear keys smooth: their handles, a third of the way to the neighbours, get a slope (K) [per frame]."""
+    for name in ("handle_left", "handle_right"):
+        way = keys[name][:, 0] - keys["co"][:, 0]
+        keys[name][:, 1] = keys["co"][:, 1] + way * slopes
+        keys[name + "_type"][:] = FREE
+    keys["interpolation"][:] = BEZIER
 
 
 def _linear(co: np.ndarray, before: np.ndarray, after: np.ndarray) -> Keys:

@@ -21,7 +21,7 @@ class Panel:
     bl_category = TAB
 
 
-CHARACTER, LEARN, POSE, MORE, GAIT, TEACH = range(6)
+CHARACTER, LEARN, POSE, MORE, MOTION, FEET, GAIT, TEACH = range(8)
 """Order of the panels in the tab: that of the work."""
 
 

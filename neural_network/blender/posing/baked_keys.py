@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +11,11 @@ import bpy
 import numpy as np
 
 from ...core import rotations
-from ..host import actions, control_rigs, keyframes, rig_checks, runtime
+from ..host import actions, control_rigs, evaluating, keyframes, nla, rig_checks, runtime
 from ..host.control_rigs import ControlRig
 from ..host.jobs import Progress
 from . import changes, keying, pose_writing, solving
-from .state import LiveCharacter, local, paused
+from .state import LiveCharacter, paused
 
 PLAYED = (
     1e-3,
@@ -24,8 +23,6 @@ PLAYED = (
 )  # [m] and [rad, nearly]: keys that show bones farther than this from the solved pose are taken back
 
 SAMPLES = 16  # frames outside the range on which what else plays is compared
-ONE_FRAME = 0.1  # [frames] the length of an NLA strip that plays one frame; Blender's shortest
-ENDLESS = 100_000  # [frames] as far from 0 as this the strip of an action plays that goes on beyond its keys
 
 
 @dataclass(frozen=True)
@@ -56,32 +53,6 @@ def posed(ob: Any, live: LiveCharacter) -> np.ndarray:
     return buffer.reshape(-1, 4, 4)[live.rig.index].transpose(0, 2, 1)  # Blender stores matrices by columns
 
 
-@contextmanager
-def undeformed(scene: Any, ob: Any) -> Iterator[None]:
-    """Meanwhile no mesh is deformed by ``ob``."""
-    hidden = _hide_deformation(scene, ob)
-    try:
-        yield
-    finally:
-        for name, modifier in hidden:
-            other: Any = local(bpy.data.objects, name)
-            if other is not None and modifier in other.modifiers:
-                other.modifiers[modifier].show_viewport = True
-
-
-def _hide_deformation(scene: Any, ob: bpy.types.Object) -> list[tuple[str, str]]:
-    """Hide the armature modifiers of ``ob`` that are shown; returns them as (object, modifier)."""
-    hidden = []
-    for other in scene.objects:
-        if other.library is not None:
-            continue
-        for modifier in other.modifiers:
-            if modifier.type == "ARMATURE" and modifier.object == ob and modifier.show_viewport:
-                modifier.show_viewport = False
-                hidden.append((other.name, modifier.name))
-    return hidden
-
-
 # ---- what else plays
 
 
@@ -98,7 +69,7 @@ def frames_outside(scene: Any, ob: Any, into: str, frames: list[int]) -> list[in
     strip = keyframes.tweaked(data)
     if strip is not None:
         start, end = strip.frame_start, strip.frame_end
-    samples = np.linspace(max(start, -ENDLESS), min(end, ENDLESS), SAMPLES).astype(int).tolist()
+    samples = np.linspace(max(start, -nla.ENDLESS), min(end, nla.ENDLESS), SAMPLES).astype(int).tolist()
     beside = [f for f in (frames[0] - 1, frames[-1] + 1) if into == "NLA" or start <= f <= end]
     return [f for f in dict.fromkeys(beside + samples) if not frames[0] <= f <= frames[-1]]
 
@@ -207,7 +178,7 @@ def write(
     names = live.rig.bones
     kept = False
     back: list[Callable[[], object]] = []
-    with paused(), undeformed(scene, ob):
+    with paused(), evaluating.undeformed(scene, ob):
         try:
             unchanged = _unchanged(ob, live, into, take)
             _write_keys(ob, live, take, into, back)
@@ -235,10 +206,10 @@ def write(
             kept = True
         finally:
             if not kept:
-                take_back(list(reversed(back)))
-            take_back([lambda: scene.frame_set(frame[0], subframe=frame[1])])
+                nla.take_back(list(reversed(back)))
+            nla.take_back([lambda: scene.frame_set(frame[0], subframe=frame[1])])
             if not kept:
-                take_back(
+                nla.take_back(
                     [lambda: pose_writing.restore_named(ob, names, held), lambda: bpy.context.view_layer.update()]
                 )
         if not isinstance(live.rig, ControlRig):
@@ -246,13 +217,6 @@ def write(
 
 
 _ELSEWHERE = ("Bake to an NLA Track", "Bake to the Current Action")
-
-
-def take_back(steps: list[Callable[[], object]]) -> None:
-    """Take steps; those about something that was deleted meanwhile are not needed."""
-    for step in steps:
-        with suppress(ReferenceError, AttributeError, LookupError, TypeError):
-            step()
 
 
 def _changed(
@@ -291,7 +255,7 @@ def _write_keys(ob: Any, live: LiveCharacter, take: Take, into: str, back: list[
     if is_new:
         back.append(lambda: bpy.data.actions.remove(action))
         if into != "NLA":
-            back.append(lambda: _assign_back(ob, action, old, old_slot))
+            back.append(lambda: nla.assign_back(ob, action, old, old_slot))
             actions.assign(data, action, slot)
             if old is None and data.use_nla and len(data.nla_tracks):  # outside its keys the tracks play on
                 held = data.action_extrapolation
@@ -316,13 +280,8 @@ def _write_keys(ob: Any, live: LiveCharacter, take: Take, into: str, back: list[
         times = np.array(frames, np.float32)
     keyframes.write_bones(action, slot, times, channels, edges)
     if into == "NLA":
-        _push_to_nla(ob, live, take, old, old_slot, action, slot, back)
-
-
-def _assign_back(ob: Any, made: Any, old: Any, slot: Any) -> None:
-    """Assign ``old`` again, unless the user assigned another action than the one that was ``made`` here."""
-    if ob.animation_data.action in (made, None):
-        actions.assign(ob.animation_data, old, slot)
+        before = {key: _channel_of(live, take.rest, *key)[None] for key in _keyed(live)}
+        nla.push(ob, action, slot, (old, old_slot), take.frames[0], before, back)
 
 
 def _with_edges(
@@ -376,68 +335,3 @@ def _action_for(ob: Any, data: Any, into: str) -> tuple[Any, Any, bool]:
         copy = copy.make_local(clear_liboverride=True)
     copy.name = f"{old.name} Live IK"
     return copy, copy.slots[place] if actions.SLOTTED else None, True
-
-
-def _push_to_nla(
-    ob: Any,
-    live: LiveCharacter,
-    take: Take,
-    old: Any,
-    old_slot: Any,
-    action: Any,
-    slot: Any,
-    back: list[Callable[[], object]],
-) -> None:
-    """Turn the assigned action ``old`` into an NLA strip, if there is one, and add ``action`` as a strip above it.
-
-    The strip of ``old`` is blended as the action was. That of ``action`` lasts as long as its keys, if anything else is
-    animated: outside the baked range everything stays as it was. Bones that nothing else animates would keep what the strip
-    showed last; another strip, below it, holds the pose that they had.
-    """
-    data = ob.animation_data
-    alone = old is None and not len(data.nla_tracks)
-    if old is not None:
-        how = data.action_blend_type, data.action_extrapolation, data.action_influence
-        used = data.use_nla
-        back.append(lambda: _assign_back(ob, None, old, old_slot))
-        back.append(lambda: setattr(ob.animation_data, "use_nla", used))
-        actions.assign(data, None, None)
-        strip = _add_strip(ob, old, old_slot, back)
-        strip.blend_type, strip.extrapolation = how[:2]
-        if how[2] < 1:
-            strip.use_animated_influence, strip.influence = True, how[2]
-            for curve in strip.fcurves:  # made by the line above, with a key of 0 that overrides it
-                for key in curve.keyframe_points if curve.data_path == "influence" else ():
-                    key.co[1] = key.handle_left[1] = key.handle_right[1] = how[2]
-    animated = {curve.data_path for curve in actions.playing(data) if actions.plays(curve)}
-    still = [key for key in _keyed(live) if keyframes.bone_path(*key) not in animated]
-    if still and not alone:
-        rest, rest_slot = actions.new(f"{action.name} Rest", ob.name)
-        back.append(lambda: bpy.data.actions.remove(rest))
-        values = {key: _channel_of(live, take.rest, *key)[None] for key in still}
-        keyframes.write_bones(rest, rest_slot, np.array(take.frames[:1], np.float32), values)
-        strip = _add_strip(ob, rest, rest_slot, back)
-        strip.blend_type, strip.extrapolation = "REPLACE", "HOLD"
-    strip = _add_strip(ob, action, slot, back)
-    strip.blend_type, strip.extrapolation = "REPLACE", "HOLD" if alone else "NOTHING"
-    data.use_nla = True
-
-
-def _add_strip(ob: Any, action: Any, slot: Any, back: list[Callable[[], object]]) -> Any:
-    """Add a track with a strip of an action at its own frames: all those in which it is not held, whatever its manual range."""
-    track = ob.animation_data.nla_tracks.new()
-    track.name = action.name
-    name = track.name
-    back.append(lambda: ob.animation_data.nla_tracks.remove(ob.animation_data.nla_tracks[name]))
-    start, end = action.curve_frame_range
-    if any(c.extrapolation == "LINEAR" or len(c.modifiers) for c in actions.curves(action, slot)):
-        start, end = min(start, -ENDLESS), max(end, ENDLESS)
-    end = max(end, start + ONE_FRAME)
-    strip = track.strips.new(action.name, int(np.floor(start)), action)
-    if actions.SLOTTED and slot is not None:
-        strip.action_slot = slot
-    if tuple(action.frame_range) != (start, end):
-        strip.action_frame_start, strip.action_frame_end = start, end
-    if (strip.frame_start, strip.frame_end) != (start, end):
-        strip.frame_end_raw, strip.frame_start_raw = end, start
-    return strip

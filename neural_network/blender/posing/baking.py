@@ -10,11 +10,11 @@ from typing import Any
 import bpy
 import numpy as np
 
-from ..host import evaluating, rig_checks, runtime
+from ..host import evaluating, nla, rig_checks, runtime
 from ..host.jobs import Progress
 from ..host.rig import metres
 from . import changes, live_ik, planted_feet, scene_targets
-from .baked_keys import Take, check, frames_outside, posed, take_back, undeformed, write
+from .baked_keys import Take, check, frames_outside, posed, write
 from .planted_feet import Skate
 from .state import LiveCharacter, settings_of, unsolvable
 
@@ -168,11 +168,11 @@ def _restored(scene: Any, ob: Any, live: LiveCharacter) -> Iterator[None]:
     """Restore the frame afterwards. Meanwhile meshes are not deformed: that takes most of a frame's time."""
     frame, subframe = scene.frame_current, scene.frame_subframe
     try:
-        with undeformed(scene, ob):
+        with evaluating.undeformed(scene, ob):
             yield
     finally:
         live.shift = None
-        take_back([lambda: scene.frame_set(frame, subframe=subframe)])
+        nla.take_back([lambda: scene.frame_set(frame, subframe=subframe)])
 
 
 def _effector_shift(live: LiveCharacter, shifts: np.ndarray) -> np.ndarray:
