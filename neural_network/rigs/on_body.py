@@ -2,7 +2,8 @@
 """Motion of any character whose bones have roles, on a body with the reference rig's bones in its own lengths, and back.
 
 Whatever learns or makes motion works on such bodies (:func:`.proportions.proportioned_reference`): names, tree and axes are
-always the same, only lengths differ. The way back turns the character's own bones and places nothing anew.
+always the same, only lengths differ. The way back turns the character's own bones and places nothing anew. The axes of a body's
+motion are those of the character's armature space, Z up: it is where the character is, and turns where it turns.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core import forward_kinematics as fk
-from ..core import rotations
 from ..core.skeleton import Skeleton
 from . import retarget
 from .proportions import proportioned_reference
 from .rig_body import skeleton_body
+from .roles import ROLE_NAMES
+from .t_pose import rest_to_t_pose
 
 NEEDED = ("Hips", "LeftFoot", "RightFoot", "LeftThigh", "RightThigh")
 """Roles without which there is no such body."""
@@ -36,8 +38,8 @@ class Character:
 
 
 def character(skeleton: Skeleton, roles: Sequence[str]) -> Character:
-    """A character of bones (J) with ``roles`` (J); ValueError for one without hips, legs or feet."""
-    table = {role: j for j, role in enumerate(roles)}
+    """A character of bones (J) with ``roles`` (J), some of which may be none; ValueError for one without hips, legs or feet."""
+    table = {role: j for j, role in enumerate(roles) if role in ROLE_NAMES}
     missing = [r for r in NEEDED if r not in table]
     if missing:
         raise ValueError(f"expected a character with hips, legs and feet, found no bone for {', '.join(missing)}")
@@ -56,20 +58,22 @@ def from_body(who: Character, turns: np.ndarray, root: np.ndarray) -> tuple[np.n
 def to_body(who: Character, rot_local: np.ndarray, root_pos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Local core rotations (F, 23, 3, 3) and Hips' heads (F, 3) [m] on the character's body, from its own motion.
 
-    ``rot_local`` (F, J, 3) [rad] and ``root_pos`` (F, 3) [m, armature] are what :func:`from_body` returns.
+    ``rot_local`` (F, J, 3) [rad] and ``root_pos`` (F, 3) [m, armature] are what :func:`from_body` returns: on bones that play a role
+    one undoes the other. The body's bones point where the character's do, whatever rest pose it has and wherever it faces.
     """
     rig, body = who.skeleton, who.body
-    local = rotations.matrix_from_axis_angle(rig.to_core(np.asarray(rot_local, np.float64)))
-    turned, heads = fk.walk(rig.parents, local, rig.offsets, np.asarray(root_pos, np.float64) @ rig.axes.T)
-    world = np.empty((len(local), body.count, 3, 3))
+    t_pose = rest_to_t_pose(skeleton_body(rig, who.roles))
+    posed = fk.armature_matrices(rig, np.asarray(rot_local, np.float64), np.asarray(root_pos, np.float64))
+    turned = posed[..., :3, :3] @ np.swapaxes(rig.rest_arm[:, :3, :3], -1, -2)
+    world = np.empty((len(turned), body.count, 3, 3))
     for j, name in enumerate(body.names):
         bone = who.roles.get(name)
         parent = int(body.parents[j])
-        world[:, j] = turned[:, bone] if bone is not None else world[:, max(parent, 0)]
+        world[:, j] = turned[:, bone] @ t_pose[name].T if bone is not None else world[:, max(parent, 0)]
     out = world.copy()
     for j, parent in enumerate(body.parents.tolist()):
         if parent >= 0:
             out[:, j] = np.swapaxes(world[:, parent], -1, -2) @ world[:, j]
-    thighs = [who.roles["LeftThigh"], who.roles["RightThigh"]]
+    thighs = 0.5 * (posed[:, who.roles["LeftThigh"], :3, 3] + posed[:, who.roles["RightThigh"], :3, 3])
     middle = 0.5 * (body.offsets[body.names.index("LeftThigh")] + body.offsets[body.names.index("RightThigh")])
-    return out, heads[:, thighs].mean(axis=1) - world[:, 0] @ middle
+    return out, thighs - world[:, 0] @ middle

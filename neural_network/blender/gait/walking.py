@@ -53,7 +53,7 @@ def bake_loop(
     stride = 2 * float(parameters.step(values)) * size**2 * count
     rise = np.tan(np.radians(float(parameters.get(values, "slope")))) * stride
     rot, root = on_body.from_body(who, walk.turns, walk.root)
-    way = np.array([0.0, -stride, rise]) @ body.skeleton.axes
+    way = np.array([0.0, -stride, rise])
     rot, root = np.concatenate([rot, rot[:1]]), np.concatenate([root, root[:1] + way])
     if in_place:
         root = root - np.arange(frames + 1)[:, None] / frames * way
