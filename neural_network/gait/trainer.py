@@ -87,8 +87,8 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
         began = time.process_time()
 
         def on_epoch(epoch: Epoch) -> None:
-            say(_line(epoch))
-            _try(partial(append_record, args.progress, _record(epoch)), complain)
+            say(loop.line(epoch))
+            _try(partial(append_record, args.progress, loop.record(epoch)), complain)
             _try(partial(show, {"loss": epoch.value, "validation": epoch.validation}, epoch.number), complain)
 
         def keep(state: State) -> None:
@@ -207,27 +207,6 @@ def _command(preset: str, training: Training) -> str:
         if value != asdict(PRESETS[preset])[name] and (name, value) != ("epochs", ENDLESS):
             out += ["--" + name.replace("_", "-"), ",".join(map(str, value)) if name == "hidden" else f"{value:g}"]
     return " ".join(out)
-
-
-def _line(epoch: Epoch) -> str:
-    star = " *" if epoch.best else ""
-    return (
-        f"{epoch.share * 100:5.1f} %  epoch {epoch.number:4d}  loss {epoch.value:.5f}  "
-        f"validation {epoch.validation:.5f}{star}"
-    )
-
-
-def _record(epoch: Epoch) -> dict[str, Any]:
-    return {
-        "epoch": epoch.number,
-        "of": epoch.of,
-        "share": epoch.share,
-        "loss": epoch.value,
-        "validation": epoch.validation,
-        "best": epoch.best,
-        "best_value": epoch.best_value,
-        "best_epoch": epoch.best_epoch,
-    }
 
 
 def _try(write: Callable[[], object], complain: Say) -> None:

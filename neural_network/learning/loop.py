@@ -57,7 +57,14 @@ class Position:
     """(training value, validation figure) of every epoch before this one."""
 
 
-class Task(Protocol):
+class Describable(Protocol):
+    """What can say which task it is."""
+
+    def describe(self) -> dict[str, Any]:
+        """Plain JSON values that identify the task: a stopped training continues only where they are equal."""
+
+
+class Task(Describable, Protocol):
     """What a wing says about its learning; the loop does the rest."""
 
     def initial(self) -> np.ndarray:
@@ -74,9 +81,6 @@ class Task(Protocol):
     def validate(self, parameters: np.ndarray) -> float:
         """The figure that chooses the best weights, lower is better, on data that is neither trained nor tested on."""
 
-    def describe(self) -> dict[str, Any]:
-        """Plain JSON values that identify the task: a stopped training continues only where they are equal."""
-
 
 @dataclass(frozen=True)
 class State:
@@ -92,7 +96,7 @@ class State:
     best_epoch: int
     best_value: float
     spent: float
-    """[CPU s]"""
+    """[CPU s]; of a training in PyTorch wall seconds"""
     rng: dict[str, Any]
     history: tuple[tuple[float, float], ...]
     """(training value, validation figure) of every epoch."""
@@ -276,7 +280,18 @@ def run(
     should_stop: Callable[[], bool] = lambda: False,
     save: Callable[[State], None] | None = None,
 ) -> Result:
-    """Train to the end, or until ``should_stop()`` is true after an epoch, or until a signal ends the program.
+    """Train to the end, or until ``should_stop()`` is true after an epoch, or until a signal ends the program: see :func:`drive`."""
+    return drive(train(task, settings, state), state, on_epoch, should_stop, save)
+
+
+def drive(
+    epochs: Iterator[Epoch],
+    state: State | None = None,
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+    should_stop: Callable[[], bool] = lambda: False,
+    save: Callable[[State], None] | None = None,
+) -> Result:
+    """Run a training that is an iterator of ``epochs``, continued from ``state``, to its end or until it is stopped.
 
     A :class:`~neural_network.learning.stopping.Terminated` gives up the epoch that is running and counts as cancelled; it is
     passed on only where no epoch is complete. ``on_epoch`` sees every epoch; ``save`` is called with the state every
@@ -287,7 +302,7 @@ def run(
     earlier, first_step = (state.spent, state.step) if state is not None else (0.0, 0)
     epoch, cancelled, signal = None, False, 0
     try:
-        for epoch in train(task, settings, state):
+        for epoch in epochs:
             on_epoch(epoch)
             cancelled = should_stop()
             if save is not None and (cancelled or time.perf_counter() - saved_at > SAVE_EVERY):
@@ -305,9 +320,35 @@ def run(
         save(epoch.state)  # whatever comes after the training may be interrupted too
     last = state if epoch is None else epoch.state
     if last is None:
-        raise ValueError(f"epochs: expected at least one, got {settings.epochs}")
+        raise ValueError("epochs: expected at least one, got 0")
     spent = time.process_time() - cpu
     return Result(last, epoch, cancelled, time.perf_counter() - wall, spent, earlier, last.step - first_step, signal)
+
+
+# ---- an epoch in words
+
+
+def line(epoch: Epoch) -> str:
+    """One line for a terminal: how far, the mean training value, the validation figure, and a star at a new best one."""
+    star = " *" if epoch.best else ""
+    return (
+        f"{epoch.share * 100:5.1f} %  epoch {epoch.number:4d}  loss {epoch.value:.5f}  "
+        f"validation {epoch.validation:.5f}{star}"
+    )
+
+
+def record(epoch: Epoch) -> dict[str, Any]:
+    """Plain values for a line of the progress file."""
+    return {
+        "epoch": epoch.number,
+        "of": epoch.of,
+        "share": epoch.share,
+        "loss": epoch.value,
+        "validation": epoch.validation,
+        "best": epoch.best,
+        "best_value": epoch.best_value,
+        "best_epoch": epoch.best_epoch,
+    }
 
 
 # ---- a stopped training on disk
@@ -318,8 +359,8 @@ def state_path(weights: Path) -> Path:
     return weights.with_name(weights.stem + ".resume.npz")
 
 
-def identity(task: Task, settings: LoopSettings) -> dict[str, Any]:
-    """What a stopped training must have in common with the one that continues it: settings and the task's description."""
+def identity(task: Describable, settings: Any) -> dict[str, Any]:
+    """What a stopped training must have in common with the one that continues it: settings, a dataclass, and the task's words."""
     return {"settings": asdict(settings), "task": task.describe()}
 
 
