@@ -479,7 +479,7 @@ def _bvh_lines(clip: Clip) -> Iterator[str]:
 
 
 def _numbers(vector: np.ndarray) -> str:
-    return " ".join(f"{value:.6f}" for value in vector)
+    return " ".join(f"{value:z.6f}" for value in vector)
 
 
 def _zyx_from_quaternions(quaternions: np.ndarray) -> np.ndarray:
