@@ -46,8 +46,14 @@ from neural_network.gait import trainer as gait_trainer
 from neural_network.ik import arguments, trainer
 from neural_network.learning.arguments import append_record
 from neural_network.learning.stopping import ended_by_signals, exit_code
+from neural_network.repair import arguments as repair_arguments
+from neural_network.repair import trainer as repair_trainer
 
-TASKS: dict[str, tuple[Any, Any]] = {"ik": (arguments, trainer), "gait": (gait_arguments, gait_trainer)}
+TASKS: dict[str, tuple[Any, Any]] = {
+    "ik": (arguments, trainer),
+    "gait": (gait_arguments, gait_trainer),
+    "repair": (repair_arguments, repair_trainer),
+}
 """Word -> (its arguments: parse and require_separate_files; its trainer: run). A wing adds one line here."""
 
 DATA = HERE / "training_data" / "training_data.npz"

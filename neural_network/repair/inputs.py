@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What networks see of motion: each frame in the level axes of its own heading, lengths in leg lengths, 30 frames a second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core import rotations
+from ..core.contacts import foot_heights, foot_points, ground_height
+from ..core.skeleton import Skeleton
+from ..ik.foot_pins import forward
+from ..motion import features
+from . import contacts
+from .correction import RATE
+
+BONES = 23
+SEEN = 6 * BONES + 3 * (BONES - 1) + 24 + 6 + 5
+"""Numbers of a frame."""
+PHYSICS = 64
+"""Numbers of a frame's physics state."""
+MOST = 10.0  # numbers beyond it are taken as it
+MASSES = {
+    "Hips": 0.14, "Spine": 0.11, "Spine1": 0.11, "Spine2": 0.16, "Head": 0.08, "LeftArm": 0.03, "RightArm": 0.03,
+    "LeftForeArm": 0.02, "RightForeArm": 0.02, "LeftThigh": 0.1, "RightThigh": 0.1, "LeftShin": 0.05, "RightShin": 0.05,
+}  # fmt: skip
+"""Shares of the body's mass at the heads of bones, roughly (after Winter, Biomechanics and Motor Control of Human Movement)."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Motion as networks see it."""
+
+    numbers: np.ndarray
+    """(F, SEEN) float32."""
+    physics: np.ndarray
+    """(F, PHYSICS) float32, the state that the gate sees beside the network."""
+    contact: np.ndarray
+    """(F, 2) bool, by the rule."""
+
+
+def seen(skeleton: Skeleton, turns: np.ndarray, root: np.ndarray) -> Seen:
+    """The motion ``turns`` (F, J, 3, 3) and ``root`` (F, 3) [m] of a body with the reference rig's bones, as networks see it."""
+    leg = skeleton.leg_length
+    turned, heads = forward(skeleton, turns, root)
+    points = foot_points(skeleton, turned, heads)
+    level = features.yaw(-features.headings(turns[:, 0]))
+    own = np.einsum("fab,fjb->fja", level, heads[:, 1:] - heads[:, :1])
+    local = turns.copy()
+    local[:, 0] = level @ turns[:, 0]
+    floor = ground_height(
+        foot_heights(heads[:, list(skeleton.feet)], heads[:, list(skeleton.toes)], skeleton.foot_rest)
+    )
+    flat = points.reshape(len(points), -1, 3)
+    speeds = np.einsum("fab,fjb->fja", level, _rate(flat))
+    velocity = np.einsum("fab,fb->fa", level, _rate(root))
+    contact = contacts.by_rule(skeleton, turns, root, RATE)
+    spin = np.einsum("fab,fb->fa", level, _spin(turns[:, 0]))
+    numbers = np.concatenate(
+        [
+            rotations.sixd_from_matrix(local).reshape(len(root), -1),
+            own.reshape(len(root), -1) / leg,
+            5 * flat[..., 2] / leg,
+            speeds.reshape(len(root), -1) / leg,
+            5 * (flat[..., 2] - floor) / leg,
+            root[:, 2:] / leg,
+            velocity / leg,
+            spin[:, 2:],
+        ],
+        axis=1,
+    )
+    physics = _physics(skeleton, turned, heads, root, contact, level, velocity, spin)
+    return Seen(np.clip(numbers, -MOST, MOST).astype(np.float32), physics, contact)
+
+
+def _physics(
+    skeleton: Skeleton,
+    turned: np.ndarray,
+    heads: np.ndarray,
+    root: np.ndarray,
+    contact: np.ndarray,
+    level: np.ndarray,
+    velocity: np.ndarray,
+    spin: np.ndarray,
+) -> np.ndarray:
+    """(F, 64): gravity, the pelvis' height with its velocity and acceleration, the root's velocities, contacts, the velocity and
+    acceleration of the centre of mass, the root's place, and the angular momentum for each unit of mass; zeros fill the rest."""
+    at = [skeleton.names.index(name) for name in MASSES]
+    share = np.array(list(MASSES.values()))
+    share /= share.sum()
+    centre = np.einsum("j,fja->fa", share, heads[:, at])
+    motion = _rate(heads[:, at] - centre[:, None])
+    momentum = np.einsum("j,fja->fa", share, np.cross(heads[:, at] - centre[:, None], motion))
+    speed = _rate(centre)
+    out = np.zeros((len(root), PHYSICS))
+    out[:, 0] = -9.81
+    out[:, 1], out[:, 2], out[:, 3] = root[:, 2], velocity[:, 2], _rate(_rate(root))[:, 2]
+    out[:, 4:7], out[:, 7:10], out[:, 10:12] = velocity, spin, contact
+    for column, values in ((12, speed), (15, _rate(speed)), (21, momentum)):
+        out[:, column : column + 3] = np.einsum("fab,fb->fa", level, values)
+    out[:, 18:21] = root - root.mean(axis=0) * [1.0, 1, 0]
+    return np.clip(out, -MOST, MOST).astype(np.float32)
+
+
+def _rate(values: np.ndarray) -> np.ndarray:
+    """Central differences (F, ...) a second; zeros for a single frame."""
+    return np.gradient(values, axis=0) * RATE if len(values) > 1 else np.zeros_like(values)
+
+
+def _spin(turns: np.ndarray) -> np.ndarray:
+    """(F, 3) [rad/s] angular velocity of rotations (F, 3, 3), in the axes they lead to."""
+    out = np.zeros((len(turns), 3))
+    if len(turns) > 1:
+        out[:-1] = rotations.axis_angle_from_matrix(turns[1:] @ np.swapaxes(turns[:-1], -1, -2)) * RATE
+        out[-1] = out[-2]
+    return out

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the root belongs, by least squares: drift, a speed that was changed, a floor that is too high or too low.
+
+Velocities say by how much the root has to move otherwise: those of standing feet, which should not move, or what a network
+says. Fitted to them are a constant velocity and a factor of the root's own velocity (drift and speed), robustly, and a slow rest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.contacts import foot_points
+from ..core.skeleton import Skeleton
+from ..ik.foot_pins import Ground, flat_ground, forward
+from .corruption import gaussian
+
+ROUNDS = 12  # of reweighting
+TYPICAL = 0.05  # [m/s] residuals up to this size count in full (Huber)
+FACTOR = 0.05  # a factor of the speed costs as much as this many metres a second
+SLOW = 15.0  # [frames at 30 a second] of the Gaussian that gives the slow rest
+TRUST = 6.0  # [frames] of evidence that weigh as much as the guess that there is no slow rest
+MOVES = 0.02  # [m/s] a root that moves less has no factor
+
+
+def standing_velocity(
+    skeleton: Skeleton, turns: np.ndarray, root: np.ndarray, contact: np.ndarray, fps: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Velocities (F, 2) [m/s] that keep the standing feet still, of the way to the next frame, and how many feet say so (F)."""
+    points = foot_points(skeleton, *forward(skeleton, turns, root))
+    ways = np.diff(points[..., :2], axis=0)
+    slowest = np.linalg.norm(ways, axis=-1).argmin(axis=-1)
+    chosen = np.take_along_axis(ways, slowest[..., None, None], axis=2)[:, :, 0]
+    both = (contact[1:] & contact[:-1]).astype(float)
+    count = both.sum(axis=1)
+    mean = -(chosen * both[..., None]).sum(axis=1) / np.maximum(count, 1)[:, None] * fps
+    return np.concatenate([mean, np.zeros((1, 2))]), np.append(count, 0.0)
+
+
+def fitted(root: np.ndarray, wanted: np.ndarray, weight: np.ndarray, fps: float) -> np.ndarray:
+    """(F, 2) [m/s] by how much the root's velocity changes, fitted to ``wanted`` (F, 2) with weights (F); 0 without weights."""
+    if weight.sum() < 2:
+        return np.zeros_like(wanted)
+    own = np.zeros_like(wanted)
+    own[:-1] = np.diff(root[:, :2], axis=0) * fps
+    own = gaussian(own, 2.0)
+    rows = np.zeros((2 * len(own), 3))
+    rows[0::2, 0], rows[1::2, 1] = 1, 1
+    rows[0::2, 2], rows[1::2, 2] = own[:, 0], own[:, 1]
+    values, each = wanted.reshape(-1), np.repeat(weight, 2)
+    keep = np.diag([1e-6, 1e-6, weight.sum() * max(FACTOR, 0) ** 2 * 0.1 + 1e-6])
+    robust = np.ones(len(own))
+    found = np.zeros(3)
+    for _ in range(ROUNDS):
+        w = each * np.repeat(robust, 2)
+        found = np.linalg.solve(rows.T @ (rows * w[:, None]) + keep, rows.T @ (values * w))
+        off = np.linalg.norm((values - rows @ found).reshape(-1, 2), axis=1)
+        robust = TYPICAL / np.maximum(off, TYPICAL)
+    model = (rows @ found).reshape(-1, 2)
+    width = SLOW * fps / 30
+    w = weight * robust
+    rest = gaussian((wanted - model) * w[:, None], width)
+    share = gaussian(w, width) + TRUST / (np.sqrt(2 * np.pi) * width)
+    return np.asarray(model + rest / share[:, None])
+
+
+def floor_height(
+    skeleton: Skeleton, turns: np.ndarray, root: np.ndarray, contact: np.ndarray, ground: Ground = flat_ground
+) -> float:
+    """[m] by how much the standing feet are above the ground, the median; 0 where none stands."""
+    points = foot_points(skeleton, *forward(skeleton, turns, root))
+    low = (points[..., 2] - ground(points[..., :2])).min(axis=-1)
+    return float(np.median(low[contact])) if contact.any() else 0.0
