@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing.pool import AsyncResult
 from typing import Any
 
 import numpy as np
@@ -31,23 +32,24 @@ class Batches:
         self, skeleton: Skeleton, takes: Sequence[draws.Take], count: int, seed: int, jobs: int, ahead: int = 3
     ) -> None:
         self.count, self.seed, self.ahead = count, seed, ahead * jobs
-        self.waiting: deque[tuple[int, Future[draws.Batch]]] = deque()
-        self.pool = ProcessPoolExecutor(jobs, initializer=_begin, initargs=(skeleton, takes))
+        self.waiting: deque[tuple[int, AsyncResult[draws.Batch]]] = deque()
+        self.pool = multiprocessing.get_context("spawn").Pool(jobs, _begin, (skeleton, takes))
         self._submit(0)
 
     def at(self, step: int) -> draws.Batch:
         """The batch of a step."""
         while self.waiting and self.waiting[0][0] != step:
-            self.waiting.popleft()[1].cancel()
+            self.waiting.popleft()
         self._submit(step)
-        return self.waiting.popleft()[1].result()
+        return self.waiting.popleft()[1].get()
 
     def _submit(self, step: int) -> None:
         following = self.waiting[-1][0] + 1 if self.waiting else step
         while len(self.waiting) < self.ahead:
-            self.waiting.append((following, self.pool.submit(_made, self.count, (self.seed, following))))
+            self.waiting.append((following, self.pool.apply_async(_made, (self.count, (self.seed, following)))))
             following += 1
 
     def close(self) -> None:
         """End the processes."""
-        self.pool.shutdown(cancel_futures=True)
+        self.pool.terminate()
+        self.pool.join()
