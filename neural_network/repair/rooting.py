@@ -19,7 +19,8 @@ TYPICAL = 0.05  # [m/s] residuals up to this size count in full (Huber)
 FACTOR = 0.05  # a factor of the speed costs as much as this many metres a second
 SLOW = 15.0  # [frames at 30 a second] of the Gaussian that gives the slow rest
 TRUST = 6.0  # [frames] of evidence that weigh as much as the guess that there is no slow rest
-MOVES = 0.02  # [m/s] a root that moves less has no factor
+QUICK = 4.0  # [frames at 30 a second] of the Gaussian that parts quick changes of the root from slow ones
+OPINION = 0.5  # how many standing feet a network's velocity weighs as much as
 
 
 def standing_velocity(
@@ -47,7 +48,7 @@ def fitted(root: np.ndarray, wanted: np.ndarray, weight: np.ndarray, fps: float)
     rows[0::2, 0], rows[1::2, 1] = 1, 1
     rows[0::2, 2], rows[1::2, 2] = own[:, 0], own[:, 1]
     values, each = wanted.reshape(-1), np.repeat(weight, 2)
-    keep = np.diag([1e-6, 1e-6, weight.sum() * max(FACTOR, 0) ** 2 * 0.1 + 1e-6])
+    keep = np.diag([1e-6, 1e-6, weight.sum() * 0.1 * FACTOR**2 + 1e-6])
     robust = np.ones(len(own))
     found = np.zeros(3)
     for _ in range(ROUNDS):

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fix Feet and Clean: the wing's calls. Motion of any character in, motion whose feet stand, or without tremble, drops and drift, out.
+
+In this order: contacts; what is wrong; poses by the network, only where they are judged wrong; the root by least squares, only where
+it is; standing feet held last. A sound action comes back as it was, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..core import metrics, rotations
+from ..core.contacts import foot_points, runs
+from ..core.skeleton import Skeleton
+from ..ik import held_feet
+from ..ik.foot_pins import Ground, flat_ground, forward
+from ..motion import features
+from ..rigs import on_body
+from ..rigs.on_body import Character
+from . import contacts, judging, plain, rooting
+from .correction import RATE, Correction, level_velocity, moves
+from .corruption import gaussian, smoothed
+from .network import Network, Said
+
+SAME_RATE = 0.01  # [1/s] frame rates that differ by less are the same
+FEWEST = 2  # frames
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """Motion of a body with the reference rig's bones, repaired."""
+
+    turns: np.ndarray
+    """(F, J, 3, 3) local core rotations."""
+    root: np.ndarray
+    """(F, 3) [m]."""
+    contact: np.ndarray
+    """(F, 2) bool."""
+    judged: judging.Judgement
+    missing: float = 0.0
+    """[m] by how much a leg does not reach its foot, at most."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What Fix Feet or Clean made of an action."""
+
+    rot: np.ndarray
+    """(F, J, 3) [rad] rot_local; the array given where the action is sound."""
+    root: np.ndarray
+    """(F, 3) [m, armature] the root's head; likewise."""
+    contact: np.ndarray
+    """(F, 2) bool, when the left and the right foot stand."""
+    sound: bool
+    """There was nothing to repair: nothing is changed."""
+    changed_mm: float
+    """[mm] by how much heads moved on average."""
+    before: Mapping[str, float]
+    """Figures of the action given, by name and unit: slide_mm, float_mm, penetration_mm, jerk; by the contacts found."""
+    after: Mapping[str, float]
+    """The same of what was made."""
+    kinds: Mapping[str, float] = field(default_factory=dict)
+    """How probable it is that something was wrong, by kind; empty without weights."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the person who pressed the button."""
+
+
+# ---------------------------------------------------------------- on a body
+
+
+def said_at(
+    network: Network, body: Skeleton, turns: np.ndarray, root: np.ndarray, fps: float, ground: Ground = flat_ground
+) -> Said:
+    """What a network says of motion at any frame rate; above uneven ground it sees the motion as if that were level."""
+    level = root.copy()
+    level[:, 2] -= ground(root[:, :2])
+    if abs(fps - RATE) < SAME_RATE:
+        return network.say(body, turns, level)
+    times = np.arange(0, max((len(root) - 1) * RATE / fps, 1) + 1e-6) * fps / RATE
+    said = network.say(body, *features.resampled(turns, level, times))
+    own = np.arange(len(root)) * RATE / fps
+    low = np.minimum(own.astype(int), len(times) - 1)
+    high = np.minimum(low + 1, len(times) - 1)
+    share = own - low
+
+    def between(values: np.ndarray) -> np.ndarray:
+        part = share.reshape(-1, *[1] * (values.ndim - 1))
+        return np.asarray((1 - part) * values[low] + part * values[high])
+
+    c = said.correction
+    correction = Correction(between(c.turns), between(c.velocity), between(c.height))
+    return replace(said, correction=correction, contact=between(said.contact), gate=None)
+
+
+def repair(
+    body: Skeleton,
+    turns: np.ndarray,
+    root: np.ndarray,
+    fps: float,
+    network: Network | None = None,
+    contact: np.ndarray | None = None,
+    ground: Ground = flat_ground,
+    pins: bool = True,
+) -> Repaired:
+    """Motion of a body with the reference rig's bones, repaired; core axes.
+
+    Args:
+        body: its bones in any lengths.
+        turns: (F, J, 3, 3) local core rotations.
+        root: (F, 3) [m] the Hips' head.
+        fps: frames a second.
+        network: None: the rule's contacts, a Gaussian where it trembles, and least squares.
+        contact: (F, 2) bool when feet are to stand; None: where they are found to. The root follows those found.
+        ground: heights of the floor.
+        pins: hold standing feet.
+    """
+    if network is None:
+        steady = smoothed(turns, root, plain.WIDTH)
+        found = contacts.by_rule(body, *steady, fps, ground)
+        judged = judging.by_rule(body, turns, root, fps, found, ground)
+        fixed, way = (steady if judged.pose else (turns, root)) if not judged.sound else (turns, root)
+        correction = None
+    else:
+        said = said_at(network, body, turns, root, fps, ground)
+        found = contacts.decided(said.contact, fps)
+        judged = judging.by_network(body, turns, root, fps, said, found, ground)
+        correction = said.correction
+        fixed, way = turns, root
+        if judged.pose:
+            fixed = turns @ rotations.matrix_from_axis_angle(correction.turns)
+    given = found if contact is None else np.asarray(contact, bool)
+    if given.shape != found.shape:
+        raise ValueError(f"contacts: expected {found.shape[0]} frames of 2 feet, got {given.shape}")
+    if judged.sound:
+        edited = _edited(given, found)
+        if not pins or not edited.any():
+            return Repaired(turns, root, given, judged)
+        held = held_feet.hold(body, turns, root, edited, fps, ground)
+        return Repaired(held.turns, held.root, given, judged, float(held.missing.max()))
+    way = _rooted(body, turns, fixed, way, fps, found, judged, correction, ground)
+    if not pins:
+        return Repaired(fixed, way, given, judged)
+    held = held_feet.hold(body, fixed, way, given, fps, ground)
+    return Repaired(held.turns, held.root, given, judged, float(held.missing.max()))
+
+
+def _edited(given: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """The contacts of ``given`` (F, feet) whose runs are not runs of ``found``: those that a person made, moved or cut."""
+    out = np.zeros_like(given)
+    for k in range(given.shape[1]):
+        known = set(runs(found[:, k]))
+        for first, last in runs(given[:, k]):
+            out[first:last, k] = (first, last) not in known
+    return out
+
+
+def _rooted(
+    body: Skeleton,
+    before: np.ndarray,
+    turns: np.ndarray,
+    root: np.ndarray,
+    fps: float,
+    contact: np.ndarray,
+    judged: judging.Judgement,
+    correction: Correction | None,
+    ground: Ground,
+) -> np.ndarray:
+    """The root (F, 3) of repaired ``turns``: slow changes by least squares, quick ones as the network has them."""
+    out = root.copy()
+    standing, weight = rooting.standing_velocity(body, turns, root, contact, fps)
+    change = np.zeros_like(standing)
+    if correction is not None:
+        own = level_velocity(before, correction.velocity)
+        width = rooting.QUICK * fps / RATE
+        if judged.jumps:
+            change += own - gaussian(own, width)
+            lift = correction.height
+            out[:, 2] += lift - gaussian(lift, width)
+        share = rooting.OPINION
+        wanted = (share * own + weight[:, None] * standing) / (share + weight)[:, None]
+        standing, weight = wanted, share + weight
+    if judged.root:
+        change += rooting.fitted(root, standing, weight, fps)
+    out[:, :2] += moves(change, fps)
+    if judged.floor:
+        out[:, 2] -= rooting.floor_height(body, turns, out, contact, ground)
+    return out
+
+
+# ---------------------------------------------------------------- of any character
+
+
+def find_contacts(
+    who: Character,
+    rot: np.ndarray,
+    root: np.ndarray,
+    fps: float,
+    ground: Ground | None = None,
+    network: Network | None = None,
+) -> np.ndarray:
+    """(F, 2) bool: when the left and the right foot of a character stand; arguments as for :func:`fix`."""
+    require_motion(who, rot, root, fps)
+    turns, way = on_body.to_body(who, rot, root)
+    return repair(who.body, turns, way, fps, network, None, ground or flat_ground, pins=False).contact
+
+
+def fix(
+    who: Character,
+    rot: np.ndarray,
+    root: np.ndarray,
+    fps: float,
+    contact: np.ndarray | None = None,
+    ground: Ground | None = None,
+    network: Network | None = None,
+) -> Fixed:
+    """Fix Feet: the action with feet that stand, on its own way, on the floor; a sound one comes back as it was.
+
+    Args:
+        who: the character, :func:`.on_body.character`.
+        rot: (F, J, 3) [rad] rot_local of its own bones.
+        root: (F, 3) [m, armature] its root's head.
+        fps: frames a second.
+        contact: (F, 2) bool when feet are to stand; None: found.
+        ground: heights [m] of the floor under points (..., 2) [m, armature]; None: level at 0.
+        network: what was trained, :func:`.network.load`; None: plain methods.
+
+    Raises:
+        ValueError: in words, for one frame, numbers that are none, contacts of another length.
+    """
+    return _made(who, rot, root, fps, contact, ground or flat_ground, network, pins=True)
+
+
+def clean(who: Character, rot: np.ndarray, root: np.ndarray, fps: float, network: Network | None = None) -> Fixed:
+    """Clean: the action without tremble, drops and drift; feet are not held. As :func:`fix` otherwise."""
+    return _made(who, rot, root, fps, None, flat_ground, network, pins=False)
+
+
+def require_motion(who: Character, rot: np.ndarray, root: np.ndarray, fps: float) -> None:
+    """ValueError, in words, for motion that cannot be repaired."""
+    count = who.skeleton.count
+    if rot.ndim != 3 or rot.shape[1:] != (count, 3) or root.shape != (len(rot), 3):
+        raise ValueError(
+            f"motion: expected (F, {count}, 3) rotations and (F, 3) places, got {rot.shape} and {root.shape}"
+        )
+    if len(rot) < FEWEST:
+        raise ValueError(
+            f"expected an action of {FEWEST} frames or more, got {len(rot)}: one pose cannot slide or tremble"
+        )
+    if not (np.isfinite(rot).all() and np.isfinite(root).all()):
+        raise ValueError("motion: expected finite numbers, got NaN or infinity")
+    if not (np.isfinite(fps) and fps > 0):
+        raise ValueError(f"frame rate: expected a positive number of frames a second, got {fps}")
+
+
+def _made(
+    who: Character,
+    rot: np.ndarray,
+    root: np.ndarray,
+    fps: float,
+    contact: np.ndarray | None,
+    ground: Ground,
+    network: Network | None,
+    pins: bool,
+) -> Fixed:
+    require_motion(who, rot, root, fps)
+    turns, way = on_body.to_body(who, rot, root)
+    done = repair(who.body, turns, way, fps, network, contact, ground, pins)
+    kinds = done.judged.kinds
+    before = figures(who.body, turns, way, fps, done.contact, ground)
+    notes = list(done.judged.notes)
+    if not done.contact.any():
+        notes.append("No foot stands anywhere in this action; add contacts by hand if one should.")
+    if done.turns is turns and done.root is way:
+        return Fixed(rot, root, done.contact, True, 0.0, before, before, kinds, tuple(notes))
+    after = figures(who.body, done.turns, done.root, fps, done.contact, ground)
+    moved = forward(who.body, done.turns, done.root)[1] - forward(who.body, turns, way)[1]
+    if done.missing > 2 * held_feet.SHORT:
+        notes.append(f"Legs do not reach by up to {1000 * done.missing:.0f} mm; check the contacts of those frames.")
+    out, place = carried_back(who, rot, root, (turns, way), (done.turns, done.root))
+    changed = float(np.linalg.norm(moved, axis=-1).mean() * 1000)
+    return Fixed(out, place, done.contact, False, changed, before, after, kinds, tuple(notes))
+
+
+def carried_back(
+    who: Character,
+    rot: np.ndarray,
+    root: np.ndarray,
+    before: tuple[np.ndarray, np.ndarray],
+    after: tuple[np.ndarray, np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """rot_local (F, J, 3) [rad] and the root's head (F, 3) [m] of a character whose body's motion changed from one to another.
+
+    What the body knows nothing of, such as fingers, stays; frames that did not change stay to the bit.
+    """
+    was, was_root = on_body.from_body(who, *before)
+    now, now_root = on_body.from_body(who, *after)
+    by = np.swapaxes(rotations.matrix_from_axis_angle(was), -1, -2) @ rotations.matrix_from_axis_angle(now)
+    own = rotations.matrix_from_axis_angle(np.asarray(rot, np.float64))
+    out = rotations.axis_angle_from_matrix(own @ by)
+    same = (before[0] == after[0]).all(axis=(1, 2, 3)) & (before[1] == after[1]).all(axis=1)
+    place = np.asarray(root, np.float64) + (now_root - was_root)
+    out[same], place[same] = rot[same], root[same]
+    return out, place
+
+
+def figures(
+    body: Skeleton, turns: np.ndarray, root: np.ndarray, fps: float, contact: np.ndarray, ground: Ground = flat_ground
+) -> dict[str, float]:
+    """What a person sees of standing feet: slide [mm a frame], float and penetration [mm], means; jerk [m/s^3]. 0 where none stands."""
+    turned, heads = forward(body, turns, root)
+    points = foot_points(body, turned, heads)
+    points[..., 2] -= ground(points[..., :2])
+    slides, floats = metrics.slides(points, contact), metrics.floating(points, contact)
+    return {
+        "slide_mm": float(slides.mean()) if slides.size else 0.0,
+        "float_mm": float(floats.mean()) if floats.size else 0.0,
+        "penetration_mm": float(metrics.penetration(points).mean()),
+        "jerk": metrics.jerk(heads, fps) if len(heads) > 3 else 0.0,
+    }

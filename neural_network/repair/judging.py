@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether motion is sound, and what is wrong with it where it is not: poses, root, floor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..core import metrics, rotations
+from ..core.contacts import foot_points, tremble, trembles
+from ..core.skeleton import Skeleton
+from ..ik.foot_pins import Ground, flat_ground, forward
+from .corruption import KINDS
+from .network import Said
+
+SURE = 0.5  # chance from which something counts as wrong
+SLIDES = 6.0  # [mm a frame at 30 a second] standing feet of captured motion slide less on average
+STANDS = 0.03  # [m] the standing feet of sound motion are no farther from the floor
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is wrong with motion."""
+
+    pose: bool
+    """Poses tremble, are smoothed or dropped."""
+    jumps: bool
+    """The root has lost or gained quick changes, as poses that are smoothed or dropped have."""
+    root: bool
+    """It drifts, or goes too fast or too slow."""
+    floor: bool
+    """It stands above or below the floor."""
+    kinds: Mapping[str, float] = field(default_factory=dict)
+    """Chances by kind, where a network gave them."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        """Nothing is wrong."""
+        return not (self.pose or self.jumps or self.root or self.floor)
+
+
+def standing(
+    body: Skeleton, turns: np.ndarray, root: np.ndarray, fps: float, contact: np.ndarray, ground: Ground
+) -> tuple[float, float]:
+    """How fast standing feet slide [mm a frame at 30 a second] and how far they are from the floor [m], the median; 0 without."""
+    points = foot_points(body, *forward(body, turns, root))
+    points[..., 2] -= ground(points[..., :2])
+    slides = metrics.slides(points, contact)
+    low = points[..., 2].min(axis=-1)[contact]
+    return (
+        float(slides.mean()) * fps / 30 if slides.size else 0.0,
+        float(abs(np.median(low))) if low.size else 0.0,
+    )
+
+
+def by_rule(
+    body: Skeleton, turns: np.ndarray, root: np.ndarray, fps: float, contact: np.ndarray, ground: Ground = flat_ground
+) -> Judgement:
+    """The judgement without weights: by tremble, by how fast standing feet slide, and by how far they are from the floor."""
+    slides, away = standing(body, turns, root, fps, contact, ground)
+    pose = trembles(tremble(rotations.quaternion_from_matrix(turns)), fps)
+    return Judgement(bool(pose), bool(pose), slides > SLIDES, away > STANDS)
+
+
+def by_network(
+    body: Skeleton,
+    turns: np.ndarray,
+    root: np.ndarray,
+    fps: float,
+    said: Said,
+    contact: np.ndarray,
+    ground: Ground = flat_ground,
+) -> Judgement:
+    """The judgement of a network, and of the standing feet that it found."""
+    slides, away = standing(body, turns, root, fps, contact, ground)
+    chance = dict(zip(KINDS, said.kinds.tolist(), strict=True))
+    wrong = {kind: value > SURE for kind, value in chance.items()}
+    quick = wrong["smooth"] or wrong["drop"]
+    pose = wrong["noise"] or quick
+    way = wrong["drift"] or wrong["speed"] or slides > SLIDES
+    return Judgement(pose, quick, way, wrong["floor"] or away > STANDS, chance)
