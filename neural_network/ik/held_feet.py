@@ -49,6 +49,7 @@ def hold(
     fps: float,
     ground: Ground = flat_ground,
     slack: float = SLACK,
+    fixed: np.ndarray | None = None,
 ) -> Held:
     """The motion with feet that stand wherever ``contact`` says so; frames that are farther from a contact than 0.2 s stay.
 
@@ -62,6 +63,8 @@ def hold(
         fps: frames a second.
         ground: heights of the floor.
         slack: [m/s] that a standing foot may go on moving.
+        fixed: (F) bool, frames that stay as they are whatever their contacts say; a foot that stands in one of them stands
+            there, and what it would have been moved by is taken out of the frames between two of them evenly.
 
     Raises:
         ValueError: where ``contact`` has another shape, or the skeleton no such legs.
@@ -76,8 +79,12 @@ def hold(
         [_moves(points[:, k], contact[:, k], fps, ground, slack) for k in range(len(skeleton.feet))], axis=1
     )
     feet = list(skeleton.feet)
+    if fixed is not None:
+        moved = without_moving(moved, fixed)
     ankles = heads[:, feet] + moved
     out_root = _giving_way(skeleton, heads, root, ankles, fps)
+    if fixed is not None:
+        out_root = root + without_moving(out_root - root, fixed)
     active = np.flatnonzero((np.abs(moved).max(axis=(1, 2)) > LEAST) | (out_root[:, 2] != root[:, 2]))
     out, missing = turns.copy(), np.zeros(contact.shape)
     if len(active):
@@ -85,6 +92,17 @@ def hold(
             skeleton, turns[active], out_root[active], ankles[active], turned[active][:, feet], own_knees=True
         )
     return Held(out, out_root, moved, missing)
+
+
+def without_moving(moves: np.ndarray, fixed: np.ndarray) -> np.ndarray:
+    """``moves`` (F, ...) less what moves the frames ``fixed`` (F) bool, interpolated between them; all of it where none is fixed."""
+    rows = np.flatnonzero(fixed)
+    if not len(rows):
+        return moves
+    flat = moves.reshape(len(moves), -1)
+    every = np.arange(len(moves))
+    taken = np.stack([np.interp(every, rows, column[rows]) for column in flat.T], axis=1)
+    return moves - taken.reshape(moves.shape)
 
 
 def _moves(points: np.ndarray, contact: np.ndarray, fps: float, ground: Ground, slack: float) -> np.ndarray:

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Continue: a motion goes on in the character's way, for as long as wanted, towards a place or a heading where one is given.
+
+For the first two seconds the guided network corrects what the nearest windows of the library give; from then on the library is
+searched anew every half second for what looks and moves alike, and played, so that nobody freezes or slows down. Feet that
+stand are held. Without a network all of it is the library's. Core axes, metres.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.skeleton import Skeleton
+from ..ik import held_feet
+from ..motion import features
+from . import gaps, nearest
+from .filling import STANDS
+from .gaps import HISTORY, Gaps
+from .library import FPS, PLACES, Library, numbers_of
+from .network import Network
+
+PREDICTED = 60  # frames at 30 a second that the network says
+AGAIN = 15  # frames at 30 a second after which the library is searched again
+STAYS = 0.6  # of the cost of another frame that going on with the same clip may have
+HISTORY_SPEED = 0.5  # how much of the speed at the beginning stays in mind
+TURNS = np.radians(60.0)  # a second, at most, that a body turns towards its goal
+HELD = np.radians(30.0)  # a second, at most, by which a clip is bent towards the goal beside its own turning
+WALKS = 0.4  # [m/s] from which a body has a pace to keep
+FASTER = (
+    1.15  # factor by which clips are played faster or slower at most to keep it, and as much by longer or shorter steps
+)
+ARRIVED = 0.4  # [m] from the goal at which the body no longer turns to it
+MOST_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Continued:
+    """What follows a motion."""
+
+    turns: np.ndarray
+    """(N, J, 3, 3) local core rotations of the new frames."""
+    root: np.ndarray
+    """(N, 3) [m]"""
+    contact: np.ndarray
+    """(N, feet) bool, feet that stand."""
+    source: np.ndarray
+    """(N) the library's frame that was nearest."""
+
+
+def continue_(
+    body: Skeleton,
+    turns: np.ndarray,
+    root: np.ndarray,
+    frames: int,
+    library: Library,
+    *,
+    fps: float = FPS,
+    seed: int = 0,
+    detail: float = 0.0,
+    network: Network | None = None,
+    goal: np.ndarray | None = None,
+    heading: float | None = None,
+    hold: bool = True,
+) -> Continued:
+    """``frames`` frames after a motion.
+
+    Args:
+        body: with the reference rig's bones; ``library`` is of the same body.
+        turns: (H, J, 3, 3) local core rotations so far; the last third of a second counts. One frame is enough.
+        root: (H, 3) [m] the Hips' head, on a floor at height 0.
+        frames: how many to make.
+        library: to search.
+        fps: frames a second of both.
+        seed: 0 is the likeliest motion, others are variations of it.
+        detail: 0 to 1, see :func:`.filling.steps`.
+        network: None: the library alone.
+        goal: (2) [m] a place on the floor to go to.
+        heading: [rad] about +Z, 0 along -Y, to go in; not with ``goal``.
+        hold: whether standing feet are held.
+
+    Raises ValueError for no frames, too many, or an empty motion.
+    """
+    if not len(root):
+        raise ValueError("continue: expected at least one frame to go on from, got none")
+    if not 1 <= frames <= MOST_SECONDS * fps:
+        raise ValueError(f"continue: expected 1 to {MOST_SECONDS * fps:.0f} frames, got {frames}")
+    if goal is not None and heading is not None:
+        raise ValueError("continue: expected a goal or a heading, got both")
+    step = fps / FPS
+    count = int(np.ceil(frames / step))
+    before = min(HISTORY, int((len(root) - 1) / step) + 1)
+    past = features.resampled(turns, root, len(root) - 1 - step * np.arange(before)[::-1])
+    way = None if goal is None and heading is None else (goal, heading)
+    made = _predicted(past, min(count, PREDICTED), library, seed, detail, network, steered=way is not None)
+    track = _Track(library, *made, before, seed)
+    while track.frames < before + count:
+        track.play_on(way)
+    times = before - 1 + np.arange(1, frames + 1) / step
+    whole = np.concatenate([np.arange(before), times])
+    out_turns, out_root = features.resampled(track.turns, track.root, whole)
+    near = np.minimum(np.rint(whole).astype(int), track.frames - 1)
+    contact, source = track.contact[near], track.source[near]
+    if hold and contact.any():
+        fixed = np.arange(len(whole)) < before
+        rate = FPS if step == 1 else fps
+        held = held_feet.hold(body, out_turns, out_root, contact, rate, fixed=fixed if before > 1 else None)
+        out_turns, out_root = held.turns, held.root
+    return Continued(out_turns[before:], out_root[before:], contact[before:], source[before:])
+
+
+Past = tuple[np.ndarray, np.ndarray]
+
+
+def _predicted(
+    past: Past, count: int, library: Library, seed: int, detail: float, network: Network | None, steered: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Turns, root, contact and source of what is known and what the network says of the next ``count`` frames; where nobody
+    says how the way goes, and there is a network."""
+    before = len(past[1])
+    known = (*past, np.zeros((before, len(library.body.feet)), bool), np.full(before, -1))
+    if network is None or steered:
+        return known
+    gap = Gaps(
+        np.concatenate([past[0], np.repeat(past[0][-1:], count, axis=0)])[None],
+        np.concatenate([past[1], np.repeat(past[1][-1:], count, axis=0)])[None],
+        before,
+        0,
+    )
+    own, place = gaps.local(gap)
+    guide = gaps.guides(library, own, choice=seed)
+    rows, likely = network.corrected(gaps.told(own, guide), guide.mean, gaps.room(own))
+    rows = rows + detail * (guide.best - rows)
+    turns, root = features.put_at(place, *features.from_rows(np.asarray(rows, float), library.body.leg_length))
+    turns[0, :before], root[0, :before] = past
+    stands = likely[0] > STANDS
+    stands[:before] = False
+    return turns[0], root[0], stands, guide.source[0]
+
+
+class _Track:
+    """A motion that grows by what the library plays."""
+
+    def __init__(
+        self,
+        library: Library,
+        turns: np.ndarray,
+        root: np.ndarray,
+        contact: np.ndarray,
+        source: np.ndarray,
+        before: int,
+        seed: int,
+    ) -> None:
+        self.library, self.turns, self.root, self.contact, self.source = library, turns, root, contact, source
+        self.seed = seed
+        self.steady = self.numbers(before - 1) if before > 1 else None
+        self.before = before
+        ways = np.linalg.norm(np.diff(root[:before, :2], axis=0), axis=1)
+        self.pace = float(ways.mean()) if before > 1 else 0.0  # [m a frame] at the beginning
+
+    @property
+    def frames(self) -> int:
+        """Frames so far."""
+        return len(self.root)
+
+    def numbers(self, last: int) -> np.ndarray:
+        """(41) of a frame and how it moves."""
+        first = max(0, last - 3)
+        return numbers_of(self.library.body, self.turns[first : last + 1], self.root[first : last + 1])[1][-1]
+
+    def play_on(self, way: tuple[np.ndarray | None, float | None] | None) -> None:
+        """Add the next ``AGAIN`` frames."""
+        own, last = self.library, self.frames - 1
+        wanted = self.numbers(last)
+        moving = last > 0
+        if self.steady is not None:
+            wanted = wanted.copy()
+            wanted[PLACES:] += HISTORY_SPEED * (self.steady[PLACES:] - wanted[PLACES:])
+        turn = None if way is None else np.array([self.wish(way)])
+        ends = nearest.Ends(AGAIN, wanted[None], turn=turn, moves=(moving, False))
+        first = last < self.before
+        window = nearest.search(own, ends, 1 + (self.seed if first else 0))[-1]
+        begin = int(window.begin[0])
+        here = int(self.source[last])
+        if way is None and here >= 0 and own.left[here] >= AGAIN:
+            cost = float(np.sum((own.numbers[here] - wanted) ** 2))
+            begin = here if STAYS * cost <= float(window.cost[0]) else begin
+        played, frames = self.paced(begin)
+        if way is not None:
+            played = self.bent(*played, self.wish(way))
+        heading = features.headings(self.turns[:, 0])[-1]
+        placed = features.put_at(features.Place(self.root[-1, :2], heading), *played)
+        pair = [max(0, last - 1), last]
+        turns, root = nearest.bridge(placed[0][None], placed[1][None], (self.turns[None, pair], self.root[None, pair]))
+        self.turns = np.concatenate([self.turns, turns[0, 1:]])
+        self.root = np.concatenate([self.root, root[0, 1:]])
+        self.contact = np.concatenate([self.contact, own.contact[frames[1:]]])
+        self.source = np.concatenate([self.source, frames[1:]])
+
+    def paced(self, begin: int) -> tuple[Past, np.ndarray]:
+        """``AGAIN`` frames of the library from ``begin``, or as many as its clip has, at the pace of the beginning: played a
+        little slower or faster, with steps a little shorter or longer. Also the library's frames they are (rounded)."""
+        own = self.library
+        some = min(AGAIN, int(own.left[begin]))
+        rows = slice(begin, begin + some + 1)
+        turns, root = own.turns[rows].astype(float), own.root[rows].astype(float)
+        place = features.Place(root[0, :2].copy(), own.heading[begin])
+        turns, root = features.seen_from(place, turns, root)
+        pace = float(np.linalg.norm(np.diff(root[:, :2], axis=0), axis=1).mean())
+        ratio = self.pace / pace if self.pace * FPS > WALKS and pace * FPS > WALKS else 1.0
+        rate = float(np.clip(np.sqrt(ratio), 1 / FASTER, FASTER))
+        stride = float(np.clip(ratio / rate, 1 / FASTER, FASTER))
+        times = np.arange(0, some + 1e-9, rate)
+        root[:, :2] *= stride
+        return features.resampled(turns, root, times), begin + np.rint(times).astype(int)
+
+    def wish(self, way: tuple[np.ndarray | None, float | None]) -> float:
+        """[rad] by how much the body is to turn in the next frames."""
+        goal, heading = way
+        now = float(features.headings(self.turns[:, 0])[-1])
+        if goal is not None:
+            ahead = np.asarray(goal, float) - self.root[-1, :2]
+            if np.linalg.norm(ahead) < ARRIVED:
+                return 0.0
+            heading = float(np.arctan2(ahead[0], -ahead[1]))
+        assert heading is not None
+        turn = (heading - now + np.pi) % (2 * np.pi) - np.pi
+        most = TURNS * AGAIN / FPS
+        return float(np.clip(turn, -most, most))
+
+    def bent(self, turns: np.ndarray, root: np.ndarray, wish: float) -> tuple[np.ndarray, np.ndarray]:
+        """A clip seen from its first frame whose way turns more nearly as it is wished."""
+        most = HELD * (len(root) - 1) / FPS
+        own = features.headings(turns[:, 0])
+        more = float(np.clip(wish - (own[-1] - own[0]), -most, most)) * np.linspace(0, 1, len(root))
+        turn = features.yaw(more)
+        out = turns.copy()
+        out[:, 0] = turn @ turns[:, 0]
+        steps = np.einsum("fab,fb->fa", turn[:-1], np.diff(root, axis=0))
+        return out, root[0] + np.concatenate([np.zeros((1, 3)), np.cumsum(steps, axis=0)])

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Gaps: what is known around frames that are to be filled, and what a network is told about them.
+
+Gaps of one shape stand together (G on the first axis): as many frames known before, missing and known after. Everything is seen
+from the last frame known before. The same functions make what a network is trained on and what it is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..motion import features
+from . import nearest
+from .library import Library, numbers_of
+
+HISTORY = 10
+"""Frames known before a gap that count, at most; of those after it as many."""
+GUIDES = 4
+"""Windows of the library that are averaged."""
+SHARPNESS = 0.5  # a window that costs so much more than the best one, relative to it, counts 1/e of it
+NEVER = 4.0  # [30 frames] told instead of how far known frames are, where none follow
+SOON, FAR = 3.0, 15.0  # [frames] from known ones, at which turns and the root may be corrected by about 1
+GLIDE = 4  # [frames] over which the speed is taken at which a held pose glides on
+WAVES = 2.0 ** np.arange(4)  # [30 frames] of the sines that tell how far the next known frames are
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Gaps of one shape, each with its motion from the first frame known before to the last one known after."""
+
+    turns: np.ndarray
+    """(G, F, J, 3, 3) local core rotations; in frames that are missing, anything."""
+    root: np.ndarray
+    """(G, F, 3) [m]"""
+    before: int
+    """Frames known before."""
+    after: int
+    """Frames known after; 0: the motion is to go on."""
+
+    @property
+    def length(self) -> int:
+        """From the last frame known before to the first one known after."""
+        return self.root.shape[1] - self.before - self.after + 1
+
+    @property
+    def known(self) -> np.ndarray:
+        """(F) bool."""
+        out = np.ones(self.root.shape[1], bool)
+        out[self.before : self.before + self.length - 1] = False
+        return out
+
+
+@dataclass(frozen=True)
+class Guides:
+    """First answers for gaps, seen from their last known frames before, as rows of :func:`..motion.features.to_rows`."""
+
+    mean: np.ndarray
+    """(G, F, R) average of the nearest windows, bent onto what is known; known rows are the known ones."""
+    best: np.ndarray
+    """(G, F, R) the nearest window alone."""
+    straight: np.ndarray
+    """(G, F, R) spherical interpolation; where the motion is to go on, the last pose, gliding on."""
+    windows: tuple[nearest.Window, ...]
+    """The windows that were averaged, best first."""
+    source: np.ndarray
+    """(G, F) the library's frame that the best window shows, -1 in known frames and where there is none."""
+
+
+def local(gaps: Gaps) -> tuple[Gaps, features.Place]:
+    """The gaps seen from their last frames known before, and where those are."""
+    last = gaps.before - 1
+    heading = np.array([features.headings(turns[: gaps.before, 0])[last] for turns in gaps.turns])
+    place = features.Place(gaps.root[:, last, :2].copy(), heading)
+    return Gaps(*features.seen_from(place, gaps.turns, gaps.root), gaps.before, gaps.after), place
+
+
+def guides(library: Library, gaps: Gaps, barred: np.ndarray | None = None, choice: int = 0) -> Guides:
+    """First answers for gaps that are seen from their last frame known before (:func:`local`).
+
+    ``barred`` (G, clips) bool are clips that may not be used; ``choice`` leaves out so many of the nearest windows, for variations.
+    """
+    n, a = gaps.length, gaps.before - 1
+    b, leg = a + n, library.body.leg_length
+    rows = features.to_rows(gaps.turns, gaps.root, leg)
+    straight = _straight(gaps, rows, leg)
+    first = [numbers_of(library.body, t[: a + 1], r[: a + 1]) for t, r in zip(gaps.turns, gaps.root, strict=True)]
+    heading, numbers = np.array([h[-1] for h, _ in first]), np.array([v[-1] for _, v in first])
+    ends = nearest.Ends(n, numbers, moves=(gaps.before > 1, gaps.after > 1))
+    pair = [a - 1, a] if gaps.before > 1 else [a, a]
+    before = gaps.turns[:, pair], gaps.root[:, pair]
+    after = None
+    if gaps.after:
+        second = [numbers_of(library.body, t[b:], r[b:]) for t, r in zip(gaps.turns, gaps.root, strict=True)]
+        then = np.array([h[0] for h, _ in second]), np.array([v[0] for _, v in second])
+        ends = nearest.with_end(library, ends, (gaps.root[:, a], gaps.root[:, b]), (heading, then[0]), then[1])
+        pair = [b, b + 1] if gaps.after > 1 else [b, b]
+        after = gaps.turns[:, pair], gaps.root[:, pair]
+    else:
+        ends = replace(ends, length=min(n - 1, nearest.AHEAD))
+    found = nearest.search(library, ends, GUIDES + choice, barred)[choice:]
+    mean, best, weights = rows.copy(), rows.copy(), np.zeros(len(rows))
+    inside = slice(a + 1, b)
+    mean[:, inside] = 0
+    source = np.full(rows.shape[:2], -1)
+    for i, window in enumerate(found):
+        usable = np.isfinite(window.cost)
+        if gaps.after:
+            played, frames = nearest.play(library, window, n), nearest.frames_of(window, n)
+        else:
+            frames = nearest.go_on(library, window.begin, n - 1, barred, numbers if gaps.before > 1 else None)
+            played = nearest.assembled(library, frames)
+        bridged = features.to_rows(*nearest.bridge(*played, before, after), leg)[:, 1 : b - a]
+        if i == 0:
+            best[:, inside] = np.where(usable[:, None, None], bridged, straight[:, inside])
+            source[:, inside] = np.where(usable[:, None], frames[:, 1 : b - a], -1)
+        excess = (window.cost - found[0].cost) / (SHARPNESS * found[0].cost + 1e-3)
+        weight = np.where(usable, np.exp(-np.where(usable, excess, 0)), 0)
+        mean[:, inside] += weight[:, None, None] * bridged
+        weights += weight
+    some = weights > 0
+    mean[:, inside] /= np.where(some, weights, 1)[:, None, None]
+    mean[~some] = straight[~some]
+    return Guides(mean, best, straight, tuple(found), source)
+
+
+def _straight(gaps: Gaps, rows: np.ndarray, leg: float) -> np.ndarray:
+    """Spherical interpolation (G, F, R) over gaps; where the motion is to go on, the last pose, gliding on."""
+    a, n = gaps.before - 1, gaps.length
+    out = rows.copy()
+    if gaps.after:
+        for g in range(len(rows)):
+            out[g] = features.to_rows(*features.between_keys(gaps.turns[g], gaps.root[g], [a, a + n]), leg)
+        return out
+    out[:, a + 1 :] = rows[:, a : a + 1]
+    if a:
+        glide = (rows[:, a, :2] - rows[:, max(0, a - GLIDE), :2]) / min(a, GLIDE)
+        out[:, a + 1 :, :2] += np.arange(1, n)[:, None] * glide[:, None]
+    return out
+
+
+def told(gaps: Gaps, guide: Guides) -> np.ndarray:
+    """(G, F, 3 R + 19) float32 what the network is told of each frame."""
+    parts = [guide.mean, guide.best - guide.mean, guide.straight - guide.mean]
+    clock = np.broadcast_to(_clock(gaps), (len(guide.mean), *_clock(gaps).shape))
+    return np.concatenate([*parts, clock], axis=-1).astype(np.float32)
+
+
+def room(gaps: Gaps) -> np.ndarray:
+    """(F, R) float32 how much each number may be corrected: nothing in known frames, little beside them."""
+    since, until = _clock(gaps)[:, 1] * 30, _clock(gaps)[:, 2] * 30
+    away = np.where(gaps.known, 0, np.minimum(since, until))
+    out = np.repeat((1 - np.exp(-away / SOON))[:, None], 3 + 6 * gaps.turns.shape[2], axis=1)
+    out[:, :3] = (away / FAR)[:, None]
+    return out.astype(np.float32)
+
+
+def _clock(gaps: Gaps) -> np.ndarray:
+    """(F, 19) whether a frame is known, and how far known frames are before and after it."""
+    known = gaps.known
+    frames = np.arange(len(known))
+    a, b = gaps.before - 1, gaps.before - 1 + gaps.length
+    since = np.maximum(frames - a, 0) / 30
+    until = np.maximum(b - frames, 0) / 30 if gaps.after else np.full(len(frames), NEVER)
+    columns = [known.astype(float), since, until]
+    for value in (since, until):
+        for wave in WAVES:
+            columns += [np.sin(wave * np.pi * value), np.cos(wave * np.pi * value)]
+    return np.stack(columns, axis=1)

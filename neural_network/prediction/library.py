@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The library: motion of one body that is searched and played, its own actions first, with what every frame looks like.
+
+Frames are compared by *numbers*: where hands, feet and head are relative to the Hips, how the Hips stand, and how all that moves,
+seen from where the body looks, in leg lengths and seconds. Core axes, metres inside; 30 frames a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core import contacts, rotations
+from ..core import forward_kinematics as fk
+from ..core.skeleton import Skeleton
+from ..motion import features
+from ..motion.pose_set import PoseSet
+
+FPS = 30.0
+"""Frames a second of everything in this wing."""
+MOVES = 0.12  # [s] by which velocities are multiplied beside positions
+PLACES = 22
+"""Numbers that say how a body stands; those behind them say how it moves."""
+SHORTEST = 8
+"""Frames that a clip must have."""
+
+
+@dataclass(frozen=True)
+class Take:
+    """One clip on the library's body."""
+
+    name: str
+    turns: np.ndarray
+    """(F, J, 3, 3) local core rotations."""
+    root: np.ndarray
+    """(F, 3) [m] the Hips' head."""
+    fps: float = FPS
+    """Frames a second."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """All frames of all clips, one after another."""
+
+    body: Skeleton
+    names: tuple[str, ...]
+    """Of the clips."""
+    clip: np.ndarray
+    """(N) the clip of every frame."""
+    turns: np.ndarray
+    """(N, J, 3, 3) float32 local core rotations."""
+    root: np.ndarray
+    """(N, 3) float32 [m] the Hips' head."""
+    heading: np.ndarray
+    """(N) [rad], continuous in each clip."""
+    numbers: np.ndarray
+    """(N, 41) float32: how each frame looks and moves."""
+    contact: np.ndarray
+    """(N, feet) bool, feet that stand."""
+    left: np.ndarray
+    """(N) how many frames of the clip follow."""
+
+    @property
+    def frames(self) -> int:
+        """Number of frames."""
+        return len(self.root)
+
+
+def of_takes(body: Skeleton, takes: Sequence[Take], mirror: bool = True) -> Library:
+    """A library of clips; ``mirror`` adds every clip with left and right exchanged.
+
+    Clips are brought to 30 frames a second; those of fewer than eight frames are left out. Raises ValueError where none is left.
+    """
+    parts: list[tuple[str, np.ndarray, np.ndarray]] = []
+    for take in takes:
+        turns, root = at_rate(take)
+        if len(root) < SHORTEST:
+            continue
+        parts.append((take.name, turns, root))
+        if mirror:
+            parts.append((take.name, *features.mirrored(body, turns, root)))
+    if not parts:
+        raise ValueError(
+            f"expected at least one clip of {SHORTEST} frames or more, got {len(takes)} without; add actions"
+        )
+    rows = [_described(body, turns, root) for _, turns, root in parts]
+    heading, numbers, contact = (np.concatenate(column) for column in zip(*rows, strict=True))
+    counts = [len(root) for *_, root in parts]
+    return Library(
+        body,
+        tuple(name for name, *_ in parts),
+        np.repeat(np.arange(len(parts)), counts),
+        np.concatenate([turns for _, turns, _ in parts]).astype(np.float32),
+        np.concatenate([root for *_, root in parts]).astype(np.float32),
+        heading,
+        numbers,
+        contact,
+        np.concatenate([np.arange(count)[::-1] for count in counts]),
+    )
+
+
+def joined(libraries: Sequence[Library]) -> Library:
+    """Several libraries of one body as one, the first one's clips first."""
+    counts = np.cumsum([0, *(len(own.names) for own in libraries)])
+    columns = ("turns", "root", "heading", "numbers", "contact", "left")
+    return Library(
+        libraries[0].body,
+        tuple(name for own in libraries for name in own.names),
+        np.concatenate([own.clip + at for own, at in zip(libraries, counts, strict=False)]),
+        *(np.concatenate([getattr(own, column) for own in libraries]) for column in columns),
+    )
+
+
+def takes_of(
+    poses: PoseSet, body: Skeleton | None = None, chosen: Callable[[str], bool] = lambda _: True
+) -> list[Take]:
+    """The clips of a pose set whose names are ``chosen``, on ``body`` (None: the pose set's own), strides scaled with the legs."""
+    rig = poses.skeleton
+    scale = 1.0 if body is None else body.leg_length / rig.leg_length
+    out = []
+    for c, name in enumerate(poses.clip_names):
+        if chosen(name):
+            rows = poses.rows(c)
+            turns = rotations.matrix_from_axis_angle(rig.to_core(poses.rot[rows].astype(np.float64)))
+            root = poses.root_pos[rows].astype(np.float64) @ rig.axes.T
+            if poses.ground is not None:
+                root[:, 2] -= poses.ground[c]
+            out.append(Take(name, turns, root * scale, float(poses.clip_fps[c])))
+    return out
+
+
+def at_rate(take: Take) -> tuple[np.ndarray, np.ndarray]:
+    """Turns and root of a clip at 30 frames a second."""
+    if abs(take.fps - FPS) < 0.01 or len(take.root) < 2:
+        return take.turns, take.root
+    count = int(np.floor((len(take.root) - 1) * FPS / take.fps + 1e-6)) + 1
+    return features.resampled(take.turns, take.root, np.arange(count) * take.fps / FPS)
+
+
+def numbers_of(body: Skeleton, turns: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Headings (F) [rad] and numbers (F, 41) of a motion at 30 frames a second; of a single frame, it stands still."""
+    turned, heads = fk.walk(body.parents, turns, body.offsets, root)
+    return _numbers(body, turned, heads)
+
+
+def _described(body: Skeleton, turns: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    turned, heads = fk.walk(body.parents, turns, body.offsets, root)
+    heading, numbers = _numbers(body, turned, heads)
+    contact = contacts.truth_contacts(heads[:, list(body.feet)], heads[:, list(body.toes)], body.foot_rest - body.floor)
+    return heading, numbers, contact
+
+
+def _numbers(body: Skeleton, turned: np.ndarray, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    heading = features.headings(turned[:, 0])
+    back = features.yaw(-heading)
+    leg = body.leg_length
+    ends = np.einsum("fab,fjb->fja", back, heads[:, list(body.effectors)] - heads[:, :1]) / leg
+    hips = rotations.sixd_from_matrix(back @ turned[:, 0])
+    if len(heads) > 1:
+        step = np.diff(heads, axis=0)
+        step = np.concatenate([step[:1], 0.5 * (step[1:] + step[:-1]), step[-1:]])
+        turn = np.gradient(heading)
+    else:
+        step, turn = np.zeros_like(heads), np.zeros(1)
+    moving = [0, *body.effectors]
+    speed = np.einsum("fab,fjb->fja", back, step[:, moving]) * (FPS * MOVES / leg)
+    parts = [ends.reshape(len(ends), -1), heads[:, 0, 2:] / leg, 0.5 * hips, speed.reshape(len(ends), -1)]
+    parts.append((turn * FPS * MOVES)[:, None])
+    return heading, np.concatenate(parts, axis=1).astype(np.float32)

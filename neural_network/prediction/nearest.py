@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nearest motion: windows of the library that fit what is wanted, played with their ends bent onto it. Needs no training.
+
+Many gaps of one length are searched and bridged at once (G on the first axis), which is how the network's training data is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from ..core import rotations
+from ..motion import features
+from .library import PLACES, Library
+
+STRETCHES = (0.8, 0.9, 1.0, 1.12, 1.25)
+"""A window of the library may be played so much slower or faster."""
+WAY = 1.5  # weight of the way from the first key to the last one, in leg lengths
+TURN = 0.7  # weight of the change of heading [rad]
+HURRY = 0.02  # cost of a window that is played at e times its rate or 1/e of it
+BEND = 12.0  # [frames] at most, over which the turns of an end are bent
+AHEAD = 15  # [frames] that a clip must go on where another one ends
+AT_ONCE = 64  # gaps whose distances are in memory together
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What is known at the two ends of gaps of ``length`` frames."""
+
+    length: int
+    """Frames from the last one known before to the first one known after: ``length`` - 1 are wanted."""
+    before: np.ndarray
+    """(G, 41) numbers at the first end."""
+    after: np.ndarray | None = None
+    """(G, 41) at the second; None where nothing is known of it."""
+    way: np.ndarray | None = None
+    """(G, 3) in leg lengths from the Hips at the first end to those at the second, seen from the first; None: anywhere."""
+    turn: np.ndarray | None = None
+    """(G) [rad] change of heading; None: any."""
+    moves: tuple[bool, bool] = (True, False)
+    """Whether velocities are known at each end."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Frames of a library, one for each gap."""
+
+    begin: np.ndarray
+    """(G) first frame."""
+    frames: np.ndarray
+    """(G) its length, as :attr:`Ends.length`."""
+    cost: np.ndarray
+    """(G)"""
+
+
+def search(library: Library, ends: Ends, most: int = 1, barred: np.ndarray | None = None) -> list[Window]:
+    """The ``most`` windows of least cost for each gap, best first, no two of them beginning within five frames of each other.
+
+    ``barred`` (G, clips) bool: clips that may not be used for a gap. Costs are infinite where the library has nothing as long.
+    """
+    gaps = len(ends.before)
+    found = [Window(np.zeros(gaps, int), np.full(gaps, ends.length), np.full(gaps, np.inf)) for _ in range(most)]
+    stretches = STRETCHES if ends.after is not None else (1.0,)
+    lengths = sorted({max(1, round(ends.length * stretch)) for stretch in stretches})
+    wanted = _fit(ends, ends.before, ends.after, ends.way, ends.turn)
+    offered = [_offered(library, n, ends) for n in lengths]
+    for first in range(0, gaps, AT_ONCE):
+        rows = slice(first, min(first + AT_ONCE, gaps))
+        best = np.full((rows.stop - first, library.frames), np.inf, np.float32)
+        which = np.zeros(best.shape, np.int8)
+        for i, (length, (numbers, squares)) in enumerate(zip(lengths, offered, strict=True)):
+            cost = wanted[rows] @ (-2 * numbers.T)
+            cost += squares + np.float32(HURRY * np.log(length / ends.length) ** 2)
+            better = cost < best
+            np.copyto(best, cost, where=better)
+            which[better] = i
+        if barred is not None:
+            best[barred[rows][:, library.clip]] = np.inf
+        g = np.arange(len(best))
+        for window in found:
+            at = best.argmin(axis=1)
+            window.begin[rows], window.cost[rows] = at, best[g, at] + np.sum(wanted[rows] ** 2, axis=1)
+            window.frames[rows] = np.array(lengths)[which[g, at]]
+            best[np.abs(np.arange(library.frames) - at[:, None]) < 5] = np.inf
+    return found
+
+
+def _fit(
+    ends: Ends, before: np.ndarray, after: np.ndarray | None, way: np.ndarray | None, turn: np.ndarray | None
+) -> np.ndarray:
+    """(N, ...) float32 numbers whose squared distances are costs: of those given, what ``ends`` ask for."""
+    parts = [before if ends.moves[0] else before[:, :PLACES]]
+    if ends.after is not None and after is not None:
+        parts.append(after if ends.moves[1] else after[:, :PLACES])
+    if ends.way is not None and way is not None:
+        parts.append(WAY * way)
+    if ends.turn is not None and turn is not None:
+        parts.append(TURN * np.stack([np.cos(turn), np.sin(turn)], axis=1))
+    return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+def _offered(library: Library, length: int, ends: Ends) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers (N, ...) of the windows of ``length`` that begin at each frame, and their squares' sums (N), infinite where
+    the clip is over before."""
+    reach = np.minimum(np.arange(library.frames) + length, library.frames - 1)
+    way = np.einsum("nab,nb->na", features.yaw(-library.heading), library.root[reach] - library.root)
+    turn = library.heading[reach] - library.heading
+    numbers = _fit(ends, library.numbers, library.numbers[reach], way / library.body.leg_length, turn)
+    return numbers, np.where(library.left >= length, np.sum(numbers**2, axis=1), np.inf).astype(np.float32)
+
+
+def frames_of(window: Window, length: int) -> np.ndarray:
+    """(G, length + 1) the library's frames, rounded, that windows show when they are brought to ``length``."""
+    return np.rint(window.begin[:, None] + np.arange(length + 1) / length * window.frames[:, None]).astype(int)
+
+
+def play(library: Library, window: Window, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Turns (G, length + 1, J, 3, 3) and root (G, length + 1, 3) of windows, brought to ``length``, seen from their first frame."""
+    share = np.arange(length + 1) / length
+    times = window.begin[:, None] + share * window.frames[:, None]
+    low = np.minimum(times.astype(int), library.frames - 1)
+    high = np.minimum(low + 1, library.frames - 1)
+    part = (times - low).astype(np.float32)
+    turns, root = library.turns[low], library.root[low]
+    between = part > 1e-5
+    if between.any():
+        a, b = turns[between], library.turns[high[between]]
+        step = rotations.axis_angle_from_matrix(np.swapaxes(a, -1, -2) @ b) * part[between][:, None, None]
+        turns[between] = a @ rotations.matrix_from_axis_angle(step)
+        root[between] += part[between][:, None] * (library.root[high[between]] - root[between])
+    place = features.Place(library.root[window.begin, :2], library.heading[window.begin])
+    return features.seen_from(place, turns, root)
+
+
+def bridge(
+    turns: np.ndarray,
+    root: np.ndarray,
+    before: tuple[np.ndarray, np.ndarray],
+    after: tuple[np.ndarray, np.ndarray] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The motion bent so that it leaves what comes before it and arrives at what comes after.
+
+    Args:
+        turns: (G, n + 1, J, 3, 3), from the last frame known before to the first known after.
+        root: (G, n + 1, 3).
+        before: turns (G, 2, J, 3, 3) and root (G, 2, 3) of the last two frames before, the last one being row 0 of the motion;
+            twice the same frame where only one is known: then it is left as fast as the motion does.
+        after: the same of the first two frames after, the first one being row n; None: its end is free.
+
+    Rows 0 and n become exactly what is known. Seen from one place, all of them. Offsets die out along cubic curves
+    (Hermite), so that velocities at both ends are met too.
+    """
+    n = root.shape[1] - 1
+    reach = min(float(n), BEND)
+    far = float(n) if after is not None else reach
+    vector = _bent(_turn_offsets(turns, before[0], 0), n, reach)
+    out_root = root + _bent(_offsets_of(root, before[1], 0), n, far)
+    if after is not None:
+        vector += _bent(_turn_offsets(turns, after[0], -1), n, reach)[:, ::-1]
+        out_root += _bent(_offsets_of(root, after[1], -1), n, far)[:, ::-1]
+    out = turns @ rotations.matrix_from_axis_angle(vector)
+    out[:, 0], out_root[:, 0] = before[0][:, 1], before[1][:, 1]
+    if after is not None:
+        out[:, n], out_root[:, n] = after[0][:, 0], after[1][:, 0]
+    return out, out_root
+
+
+def _offsets_of(values: np.ndarray, known: np.ndarray, end: int) -> tuple[np.ndarray, np.ndarray]:
+    """Offset and its change a frame (G, ...) at an end of ``values`` (G, n + 1, ...) from two known frames (G, 2, ...), seen in
+    the direction away from that end."""
+    if end == 0:
+        own, there = values[:, 1] - values[:, 0], known[:, 1] - known[:, 0]
+        offset = known[:, 1] - values[:, 0]
+    else:
+        own, there = values[:, -2] - values[:, -1], known[:, 0] - known[:, 1]
+        offset = known[:, 0] - values[:, -1]
+    same = ~np.any(there.reshape(len(there), -1), axis=1)
+    return offset, np.where(same.reshape(-1, *([1] * (there.ndim - 1))), 0, there - own)
+
+
+def _turn_offsets(turns: np.ndarray, known: np.ndarray, end: int) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`_offsets_of` for rotations: axis-angles (G, J, 3) that follow each turn of the motion."""
+    log = rotations.axis_angle_from_matrix
+    rows = (0, 1) if end == 0 else (-1, -2)
+    first, second = (1, 0) if end == 0 else (0, 1)
+    offset = log(np.swapaxes(turns[:, rows[0]], -1, -2) @ known[:, first])
+    own = log(np.swapaxes(turns[:, rows[0]], -1, -2) @ turns[:, rows[1]])
+    there = log(np.swapaxes(known[:, second], -1, -2) @ known[:, first])
+    still = np.abs(there).max(axis=(1, 2), keepdims=True) < 1e-7
+    return offset, np.where(still, 0, there - own)
+
+
+def _bent(offset: tuple[np.ndarray, np.ndarray], n: int, reach: float) -> np.ndarray:
+    """(G, n + 1, ...) an offset that dies out over ``reach`` frames; its speed at the beginning does over ``BEND``."""
+    x = np.clip(np.arange(n + 1) / reach, 0, 1)
+    stays = (1 + 2 * x) * (1 - x) ** 2
+    soon = min(reach, BEND)
+    x = np.clip(np.arange(n + 1) / soon, 0, 1)
+    goes = soon * x * (1 - x) ** 2
+    shape = (1, n + 1, *([1] * (offset[0].ndim - 1)))
+    return np.asarray(stays.reshape(shape) * offset[0][:, None] + goes.reshape(shape) * offset[1][:, None])
+
+
+def go_on(
+    library: Library, begin: np.ndarray, frames: int, barred: np.ndarray | None = None, steady: np.ndarray | None = None
+) -> np.ndarray:
+    """(G, frames + 1) frames of the library that play on from ``begin`` (G), each taking over where the one before ends.
+
+    A clip is played to its end; then follows the frame that looks and moves most like its last one and has at least
+    ``AHEAD`` frames, or as many as are wanted, before it. ``barred`` as for :func:`search`; ``steady`` (G, 41) numbers whose
+    velocities are kept in mind at every change, so that nobody slows down by and by.
+    """
+    out = np.empty((len(begin), frames + 1), int)
+    for g, first in enumerate(begin.tolist()):
+        at, filled = int(first), 0
+        while True:
+            some = min(int(library.left[at]), frames - filled)
+            out[g, filled : filled + some + 1] = np.arange(at, at + some + 1)
+            filled += some
+            if filled >= frames:
+                break
+            wanted = library.numbers[at + some]
+            if steady is not None:
+                wanted = wanted.copy()
+                wanted[PLACES:] = 0.5 * (wanted[PLACES:] + steady[g, PLACES:])
+            need = min(AHEAD, frames - filled)
+            cost = np.sum((library.numbers - wanted) ** 2, axis=1)
+            usable = library.left >= need
+            if barred is not None:
+                usable &= ~barred[g][library.clip]
+            at = int(np.where(usable, cost, np.inf).argmin())
+    return out
+
+
+def assembled(library: Library, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """:func:`assemble` for rows of frames (G, F): turns (G, F, J, 3, 3) and root (G, F, 3)."""
+    turns, root = zip(*(assemble(library, own) for own in frames), strict=True)
+    return np.array(turns), np.array(root)
+
+
+def assemble(library: Library, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Turns (F, J, 3, 3) and root (F, 3) of library frames (F) played one after another, seen from the first one: where they
+    jump, the motion goes on from where it is, and what differs dies out over ``BEND`` frames."""
+    cuts = [0, *(np.flatnonzero(np.diff(frames) != 1) + 1).tolist(), len(frames)]
+    turns, root = np.empty((len(frames), *library.turns.shape[1:])), np.empty((len(frames), 3))
+    for first, last in pairwise(cuts):
+        rows = frames[first:last]
+        if last < len(frames):
+            rows = np.append(rows, rows[-1] + 1)  # the last frame, from which the next one takes over
+        place = features.Place(library.root[rows[0], :2].astype(float), library.heading[rows[0]])
+        own = features.seen_from(place, library.turns[rows].astype(float), library.root[rows].astype(float))
+        if first:
+            before = [max(first - 1, 0), first]
+            heading = features.headings(turns[: first + 1, 0])[-1]
+            own = features.put_at(features.Place(root[first, :2], heading), *own)
+            if len(rows) > 1:
+                bent = bridge(own[0][None], own[1][None], (turns[None, before], root[None, before]))
+                own = bent[0][0], bent[1][0]
+            else:
+                own = turns[first : first + 1], root[first : first + 1]
+        turns[first : first + len(rows)], root[first : first + len(rows)] = own
+    return turns, root
+
+
+def with_end(
+    library: Library,
+    ends: Ends,
+    root: tuple[np.ndarray, np.ndarray],
+    heading: tuple[np.ndarray, np.ndarray],
+    after: np.ndarray,
+) -> Ends:
+    """``ends`` whose second end is known too: Hips' heads (G, 3) [m] and headings (G) [rad] at both, numbers (G, 41) after."""
+    way = np.einsum("gab,gb->ga", features.yaw(-heading[0]), root[1] - root[0]) / library.body.leg_length
+    return replace(ends, after=after, way=way, turn=heading[1] - heading[0])
