@@ -34,8 +34,9 @@ from .gait import command as gait
 from .ik import command as ik
 from .learning.stopping import ended_by_signals, exit_code
 from .live import command as live
+from .repair import command as repair
 
-COMMANDS = (formats, ik, live, gait)
+COMMANDS = (formats, ik, live, gait, repair)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

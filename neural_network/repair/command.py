@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The commands ``repair contacts|fix|clean|corrupt|eval``: their arguments and reports."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..core import rotations
+from ..core.files import keep_apart, read_archive, write_whole
+from ..core.messages import Say, counted
+from ..ik.foot_pins import Ground, flat_ground
+from ..learning import card, page
+from ..learning.arguments import positive, require_writable
+from ..motion import pose_set
+from ..motion.pose_set import PoseSet
+from ..rigs import on_body, roles
+from ..rigs.on_body import Character
+from . import corruption, fixing, network
+from .arguments import rivals_path
+from .corruption import KINDS, MIX
+from .draws import COLLARS
+from .fixing import Fixed
+from .judging import SURE
+from .network import SHIPPED, Network
+
+VERSION = "1"  # of what the card measures
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
+    """Add ``repair`` to the command line; lines of output go to ``say``."""
+    repair = commands.add_parser(
+        "repair",
+        help="feet that stand, and motion without tremble, drops and drift",
+        description="Feet that stand, and motion without tremble, drops and drift. Sound motion comes back as it was.",
+    )
+    words = repair.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    made = "write the clips again with `contact` (F, 2), `changed_mm` and `judged_sound` (C)"
+    for name, run, text in (
+        ("contacts", run_contacts, "find when feet stand; write the clips with `contact` (F, 2)"),
+        ("fix", run_fix, f"hold standing feet, mend poses and the root where they are wrong; {made}"),
+        ("clean", run_clean, f"mend poses and the root where they are wrong, hold no feet; {made}"),
+    ):
+        parser = _command(words, say, run, name, help=text)
+        _files(parser)
+        if name == "fix":
+            parser.add_argument("--contacts", type=Path, metavar="C.npz", help="its `contact` instead of those found")
+        _weights(parser)
+    parser = _command(words, say, run_corrupt, "corrupt", help="spoil clean motion on purpose, to measure repairs")
+    _files(parser)
+    parser.add_argument("--kind", choices=(*KINDS, MIX), default=MIX, help="what goes wrong (%(default)s)")
+    _weights(parser)
+    parser = _command(
+        words,
+        say,
+        run_eval,
+        "eval",
+        help="measure every figure of the repairs, beside plain methods",
+        epilog="Exit codes: 0 all bars met, 1 a bar missed, 2 bad input.",
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="POSES",
+        help="captured motion on the reference rig at 30 frames a second, clips named SUBJECT_TAKE (import --rig reference --fps 30)",
+    )  # fmt: skip
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    parser.add_argument("--report", type=Path, metavar="FILE.html", help="write them as a page")
+    parser.add_argument("--draws", type=positive(int), default=3, help="corruptions of each take (%(default)s)")
+    _weights(parser)
+
+
+def _command(
+    words: _Commands, say: Say, run: Callable[[argparse.Namespace, Say], int], name: str, **texts: Any
+) -> argparse.ArgumentParser:
+    parser = words.add_parser(name, **texts)
+    parser.set_defaults(run=lambda args: run(args, say))
+    return parser
+
+
+def _files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("clips", type=Path, metavar="IN.npz")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.npz", help="clips to write")
+
+
+def _weights(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--weights", type=Path, default=SHIPPED, metavar="REPAIR.npz", help="(%(default)s)")
+    parser.add_argument("--seed", type=positive(int, zero=True), default=0, help="of everything that is drawn (0)")
+
+
+# ---------------------------------------------------------------- clips in, clips out
+
+
+def _loaded(args: argparse.Namespace, **also: Path | None) -> tuple[PoseSet, Character]:
+    """The clips and who moves in them; ValueError, in words, where these have no hips, legs or feet."""
+    keep_apart({"the clips": args.clips, "--weights": args.weights, **also}, {"-o": args.output})
+    require_writable(args.output, ".npz")
+    poses = pose_set.load(args.clips)
+    return poses, character_of(poses)
+
+
+def character_of(poses: PoseSet) -> Character:
+    """Who moves in a file: roles by the bones' names where they are the reference rig's, else as they are found."""
+    rig = poses.skeleton
+    if set(on_body.NEEDED) <= set(rig.names):
+        return on_body.character(rig, rig.names)
+    found = roles.find_roles(rig.names, rig.parents, rig.rest_arm[:, :3, 3])
+    by_bone = {bone: role for role, bone in found.bones.items() if bone is not None}
+    return on_body.character(rig, [by_bone.get(j, "") for j in range(rig.count)])
+
+
+def _floor(poses: PoseSet, clip: int) -> Ground:
+    if poses.ground is None or not poses.ground[clip]:
+        return flat_ground
+    height = float(poses.ground[clip])
+    return lambda points: np.full(points.shape[:-1], height)
+
+
+def _network(args: argparse.Namespace, say: Say) -> Network | None:
+    """The network, or None, with a note, where the shipped weights are not there."""
+    if args.weights == SHIPPED and not SHIPPED.exists():
+        say("note: no weights for repairs are here; plain methods are used", error=True)
+        return None
+    return network.load(args.weights)["convolution"]
+
+
+def run_contacts(args: argparse.Namespace, say: Say) -> int:
+    """Find when feet stand."""
+    poses, who = _loaded(args)
+    learned = _network(args, say)
+    contact = np.zeros((poses.frames, 2), bool)
+    for clip, name in enumerate(poses.clip_names):
+        rows = poses.rows(clip)
+        if rows.stop - rows.start >= fixing.FEWEST:
+            contact[rows] = fixing.find_contacts(
+                who, poses.rot[rows], poses.root_pos[rows], float(poses.clip_fps[clip]), _floor(poses, clip), learned
+            )
+        share = contact[rows].mean(axis=0) * 100
+        say(
+            f"{name}: the left foot stands in {share[0]:.0f} %, the right one in {share[1]:.0f} % of {counted(len(contact[rows]), 'frame')}"
+        )
+    pose_set.save(args.output, poses, {"contact": contact})
+    return 0
+
+
+def run_fix(args: argparse.Namespace, say: Say) -> int:
+    """Fix Feet."""
+    poses, who = _loaded(args, **{"--contacts": args.contacts})
+    given = None
+    if args.contacts is not None:
+        given = read_archive(args.contacts, "contacts", ("contact",)).get("contact")
+        if given is None or given.shape != (poses.frames, 2) or given.dtype != bool:
+            got = "none" if given is None else f"{given.shape} {given.dtype}"
+            raise ValueError(
+                f"{args.contacts.name}: expected `contact` ({poses.frames}, 2) bool, got {got}; repair contacts writes one"
+            )
+
+    def fix(rows: slice, fps: float, clip: int, learned: Network | None) -> Fixed:
+        own = None if given is None else given[rows]
+        return fixing.fix(who, poses.rot[rows], poses.root_pos[rows], fps, own, _floor(poses, clip), learned)
+
+    return _all_clips(args, say, poses, fix)
+
+
+def run_clean(args: argparse.Namespace, say: Say) -> int:
+    """Clean."""
+    poses, who = _loaded(args)
+
+    def clean(rows: slice, fps: float, clip: int, learned: Network | None) -> Fixed:
+        return fixing.clean(who, poses.rot[rows], poses.root_pos[rows], fps, learned)
+
+    return _all_clips(args, say, poses, clean)
+
+
+def _all_clips(
+    args: argparse.Namespace, say: Say, poses: PoseSet, make: Callable[[slice, float, int, Network | None], Fixed]
+) -> int:
+    learned = _network(args, say)
+    rot, root = poses.rot.copy(), poses.root_pos.copy()
+    contact = np.zeros((poses.frames, 2), bool)
+    changed, sound, refused = np.zeros(len(poses.clip_names)), np.zeros(len(poses.clip_names), bool), []
+    for clip, name in enumerate(poses.clip_names):
+        rows = poses.rows(clip)
+        try:
+            done = make(rows, float(poses.clip_fps[clip]), clip, learned)
+        except ValueError as error:
+            refused.append(f"{name}: {error}")
+            sound[clip] = True
+            continue
+        rot[rows], root[rows], contact[rows] = done.rot, done.root, done.contact
+        changed[clip], sound[clip] = done.changed_mm, done.sound
+        say(_line(name, done))
+        for note in done.notes:
+            say(f"  {note}")
+    if len(refused) == len(poses.clip_names):
+        raise ValueError(refused[0])
+    for words in refused:
+        say(f"note: {words}; left as it is", error=True)
+    same = poses if sound.all() else replace(poses, rot=rot.astype(np.float32), root_pos=root.astype(np.float32))
+    pose_set.save(args.output, same, {"contact": contact, "changed_mm": changed, "judged_sound": sound})
+    return 0
+
+
+def _line(name: str, done: Fixed) -> str:
+    if done.sound:
+        return f"{name}: sound, left as it is"
+    wrong = ", ".join(kind for kind, chance in done.kinds.items() if chance > SURE)
+    told = [
+        f"{words} {done.before[key]:.1f} to {done.after[key]:.1f} mm"
+        for words, key in (("slide a frame", "slide_mm"), ("float", "float_mm"), ("below the floor", "penetration_mm"))
+    ]
+    return f"{name}: {f'{wrong}; ' if wrong else ''}moved by {done.changed_mm:.1f} mm; {', '.join(told)}"
+
+
+def run_corrupt(args: argparse.Namespace, say: Say) -> int:
+    """Spoil motion."""
+    poses, who = _loaded(args)
+    rig = poses.skeleton
+    still = [who.roles[name] for name in COLLARS if name in who.roles]
+    rot, root = poses.rot.astype(np.float64), poses.root_pos.astype(np.float64)
+    for clip, name in enumerate(poses.clip_names):
+        rows = poses.rows(clip)
+        rng = np.random.default_rng([args.seed, clip])
+        kinds = corruption.drawn(args.kind, rng)
+        core = rotations.matrix_from_axis_angle(rig.to_core(rot[rows]))
+        turns, way = corruption.corrupt(core, root[rows] @ rig.axes.T, kinds, rng, still)
+        rot[rows], root[rows] = rig.from_core(rotations.axis_angle_from_matrix(turns)), way @ rig.axes
+        say(f"{name}: {', '.join(kinds) or 'nothing'}")
+    pose_set.save(args.output, replace(poses, rot=rot.astype(np.float32), root_pos=root.astype(np.float32)))
+    return 0
+
+
+# ---------------------------------------------------------------- eval
+
+
+def run_eval(args: argparse.Namespace, say: Say) -> int:
+    """Measure, show, and write what was asked for; 1 where a bar is missed."""
+    from . import figures
+
+    keep_apart({"--weights": args.weights, "--data": args.data}, {"--json": args.json, "--report": args.report})
+    for path in (args.json, args.report):
+        require_writable(path)
+    learned = network.load(args.weights)
+    others = rivals_path(args.weights)
+    if others.exists():
+        learned = {**learned, **network.load(others)}
+    poses = pose_set.load(args.data)
+    began = time.process_time()
+    found: list[card.Figure] = []
+    for figure in figures.measured(learned, poses, args.seed, args.draws):
+        found.append(figure)
+        bar = "" if figure.bar is None else f" (bar {figure.bar:.4g})"
+        rivals = "".join(f"; {name} {value:.4g}" for name, value in figure.rivals.items())
+        say(f"{'ok  ' if figure.met else 'MISS'} {figure.name}: {figure.value:.4g} {figure.unit}{bar}{rivals}")
+    missed = tuple(
+        card.NotReached(f.name, *figures.WHY.get(f.name.split(":")[0], ("see docs/repair.md", "see docs/repair.md")))
+        for f in found
+        if not f.met
+    )
+    about = card.Data((args.data.name,), poses.frames, "subjects 07 and 16 (W), 49 (A)", 30.0)
+    spent = time.process_time() - began
+    document = card.Card("repair", VERSION, about, args.seed, spent, tuple(found), missed)
+    if args.json is not None:
+        write_whole(args.json, card.dumps(document))
+    if args.report is not None:
+        write_whole(args.report, _page(document).encode("utf-8", "backslashreplace"))
+    say(f"{len(found) - len(document.missed)} of {len(found)} bars met or not set; {spent:.0f} CPU s")
+    return document.exit_code
+
+
+def _page(document: card.Card) -> str:
+    missed = page.table(
+        ("Missed", "Tried", "What holds it back"),
+        [page.TableRow(one.name, (one.tried, one.holds_back)) for one in document.not_reached],
+    )
+    parts = [page.section("Repair", page.figures_table(document.figures))]
+    return page.page("Repair", [*parts, page.section("What is missed", missed)] if document.not_reached else parts)
