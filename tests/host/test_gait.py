@@ -130,7 +130,7 @@ def test_a_walk_along_a_curve_keeps_its_feet_on_a_bumpy_mesh(walker: Any) -> Non
     turned, heads = bones(ob, body, range(1, frames + 1))
     rig = body.skeleton
     points = wing("core.contacts").foot_points(rig, turned, heads)
-    floor = wing("blender.gait.walking")._floor(bpy.context, ground, np.array(ob.location), 1.0)
+    floor = wing("blender.host.ground").heights(bpy.context, ground, np.array(ob.location), 1.0)
     above = points[..., 2] - floor(points[..., :2])
     assert above.min() > -SOLE
     stands = (above.min(axis=-1)[1:] < SOLE) & (above.min(axis=-1)[:-1] < SOLE)

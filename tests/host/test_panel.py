@@ -29,7 +29,16 @@ def test_the_panels_stand_in_the_order_of_the_work_and_live_learning_is_not_call
 
     found = [cls for cls in bpy.types.Panel.__subclasses__() if getattr(cls, "bl_category", "") == "Neural IK"]
     top = sorted((cls for cls in found if not getattr(cls, "bl_parent_id", "")), key=lambda cls: cls.bl_order)
-    assert [cls.bl_label for cls in top] == ["Character", "Learn", "Pose", "More", "Gait", "Live Learning"]
+    assert [cls.bl_label for cls in top] == [
+        "Character",
+        "Learn",
+        "Pose",
+        "More",
+        "Motion",
+        "Fix Feet",
+        "Gait",
+        "Live Learning",
+    ]
 
 
 def test_the_seven_original_buttons_keep_their_names(extension: ModuleType) -> None:

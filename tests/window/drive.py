@@ -89,6 +89,23 @@ def _on_tab() -> bool:
     return region("UI").active_panel_category == TAB
 
 
+def only_panels(*names: str) -> None:
+    """Show no other panels of the extension than these, and those expanded."""
+    package = "bl_ext.user_default.neural_ik.neural_network.blender"
+    rooms = ("roles", "effectors", "learn", "data", "posing", "motion", "repair", "gait", "teach")
+    places = ("host.main_panel", *(f"{room}.panel" for room in rooms))
+    modules = [sys.modules[f"{package}.{place}"] for place in places]
+    for module in reversed(modules):
+        module.unregister()
+    for module in modules:
+        for name, cls in vars(module).items():
+            if name in names:
+                cls.bl_options = set()
+            elif name.startswith("NEURAL_IK_PT"):
+                cls.poll = classmethod(lambda cls, context: False)
+        module.register()
+
+
 def move(x: float, y: float) -> None:
     window().event_simulate(type="MOUSEMOVE", value="NOTHING", x=int(x), y=int(y))
 
@@ -97,6 +114,18 @@ def key(name: str) -> Steps:
     for value in ("PRESS", "RELEASE"):
         window().event_simulate(type=name, value=value)
         yield 0.05
+
+
+def strike(name: str, at: tuple[float, float] | None = None, **held: bool) -> Steps:
+    """Press a key with the pointer in the 3D Viewport or at a pixel of the window, optionally with Ctrl or Shift."""
+    view = region("WINDOW")
+    x, y = at or (view.x + 60, view.y + 60)
+    move(x, y)
+    yield 0.3
+    for value in ("PRESS", "RELEASE"):
+        window().event_simulate(type=name, value=value, x=int(x), y=int(y), **held)
+        yield 0.1
+    yield 0.3
 
 
 def click(x: float, y: float) -> Steps:

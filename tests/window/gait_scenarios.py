@@ -21,21 +21,6 @@ def wing(name: str) -> Any:
     return sys.modules[f"{EXTENSION}.neural_network.blender.{name}"]
 
 
-def only_gait() -> None:
-    """Show only the Gait panel and its parts, expanded."""
-    rooms = ("roles", "effectors", "learn", "data", "posing", "gait", "teach")
-    modules = [wing(name) for name in ("host.main_panel", *(f"{room}.panel" for room in rooms))]
-    for module in reversed(modules):
-        module.unregister()
-    for module in modules:
-        for name, cls in vars(module).items():
-            if name in OPEN:
-                cls.bl_options = set()
-            elif name.startswith("NEURAL_IK_PT"):
-                cls.poll = classmethod(lambda cls, context: False)
-        module.register()
-
-
 def character() -> Any:
     return next(ob for ob in bpy.data.objects if ob.type == "ARMATURE")
 
@@ -43,7 +28,7 @@ def character() -> Any:
 def gait(install: Callable[[], Steps], out: Path) -> Steps:
     """From a preset to a loop that plays."""
     yield from install()
-    only_gait()
+    drive.only_panels(*OPEN)
     with inside():
         bpy.ops.object.select_all(action="SELECT")
         bpy.ops.object.delete()

@@ -13,7 +13,7 @@ import bpy
 import drive
 import numpy as np
 from bpy_extras.view3d_utils import location_3d_to_region_2d
-from drive import Steps, click, inside, picture, press, until, window
+from drive import Steps, click, inside, picture, press, strike, until, window
 from mathutils import Vector
 
 EXTENSION = "bl_ext.user_default.neural_ik"
@@ -53,18 +53,6 @@ def on_screen(place: Any) -> tuple[int, int]:
     region = drive.region("WINDOW")
     x, y = location_3d_to_region_2d(region, drive.area().spaces[0].region_3d, Vector(place))
     return int(region.x + x), int(region.y + y)
-
-
-def strike(name: str, at: tuple[float, float] | None = None, **held: bool) -> Steps:
-    """Press a key with the pointer in the 3D Viewport or at a pixel of the window, optionally with Ctrl or Shift."""
-    region = drive.region("WINDOW")
-    x, y = at or (region.x + 60, region.y + 60)
-    drive.move(x, y)
-    yield 0.3
-    for value in ("PRESS", "RELEASE"):
-        window().event_simulate(type=name, value=value, x=int(x), y=int(y), **held)
-        yield 0.1
-    yield 0.3
 
 
 def look() -> None:

@@ -22,24 +22,6 @@ def wing(name: str) -> Any:
     return sys.modules[f"{EXTENSION}.neural_network.blender.{name}"]
 
 
-def only_roles() -> None:
-    """Show only the Roles panel, expanded: scripts cannot expand panels, but newly registered ones follow their options."""
-    names = (
-        "host.main_panel",
-        *(f"{room}.panel" for room in ("roles", "effectors", "learn", "data", "posing", "gait", "teach")),
-    )
-    modules = [wing(name) for name in names]
-    for module in reversed(modules):
-        module.unregister()
-    for module in modules:
-        for name, cls in vars(module).items():
-            if name in OPEN:
-                cls.bl_options = set()
-            elif name.startswith("NEURAL_IK_PT"):
-                cls.poll = classmethod(lambda cls, context: False)
-        module.register()
-
-
 def character() -> Any:
     return next(ob for ob in bpy.data.objects if ob.type == "ARMATURE")
 
@@ -68,7 +50,7 @@ def pick(name: str) -> Steps:
 def roles(install: Callable[[], Steps], out: Path) -> Steps:
     """Test on Rigify's human metarig if Rigify is available, otherwise on the demo character."""
     yield from install()
-    only_roles()
+    drive.only_panels(*OPEN)
     with inside():
         bpy.ops.object.select_all(action="SELECT")
         bpy.ops.object.delete()

@@ -22,6 +22,7 @@ import live_scenarios
 import motion_scenarios
 import role_scenarios
 import teach_scenarios
+import wing_scenarios
 from drive import Gaps, Steps, inside, key, open_tab, picture, press, until, window
 
 EXTENSION = "bl_ext.user_default.neural_ik"
@@ -267,6 +268,16 @@ def flying() -> Steps:
     return creature_scenarios.flying(install, Path(OUT))
 
 
+def filling() -> Steps:
+    """Two poses, Fill, Esc, Fill, Accept; see wing_scenarios."""
+    return wing_scenarios.filling(install, Path(OUT))
+
+
+def feet() -> Steps:
+    """Sliding feet, contacts, Fix Feet, Accept; see wing_scenarios."""
+    return wing_scenarios.feet(install, Path(OUT))
+
+
 def gait() -> Steps:
     """From a preset to a loop that plays; see gait_scenarios."""
     return gait_scenarios.gait(install, Path(OUT))
@@ -283,6 +294,20 @@ def carried() -> Steps:
 
 
 SCENARIOS = {
-    f.__name__: f for f in (carried, newcomer, interrupted, closing, dragging, roles, quadruped, flying, teaching, gait)
+    f.__name__: f
+    for f in (
+        carried,
+        newcomer,
+        interrupted,
+        closing,
+        dragging,
+        roles,
+        quadruped,
+        flying,
+        teaching,
+        gait,
+        filling,
+        feet,
+    )
 }
 drive.run(SCENARIOS[NAME]())

@@ -112,5 +112,13 @@ def test_a_preset_becomes_a_ghost_a_loop_and_a_walk_along_a_curve(zip_path: Path
     held("gait", zip_path, tmp_path)
 
 
+def test_two_poses_are_filled_discarded_filled_again_and_accepted_byte_for_byte(zip_path: Path, tmp_path: Path) -> None:
+    held("filling", zip_path, tmp_path)
+
+
+def test_sliding_feet_are_marked_fixed_and_accepted(zip_path: Path, tmp_path: Path) -> None:
+    held("feet", zip_path, tmp_path)
+
+
 def test_a_file_that_blender_reads_is_carried_stopped_and_undone(zip_path: Path, tmp_path: Path) -> None:
     held("carried", zip_path, tmp_path)

@@ -44,6 +44,7 @@ from .takes import (
 
 __all__ = ["FPS_KEY", "Extraction", "Options", "extract", "moving_actions", "rate_of"]
 
+NOTHING = "nothing to extract"  # how the error begins where no action moves the bones
 DIGITS = 6  # decimals kept [rad, m]
 SHARE = 0.25  # of the controlled bones: an action on another armature that moves fewer is about something else
 
@@ -90,7 +91,7 @@ def extract(
     found = yield from _sample_all(scene, ob, rig, movers, takes, options, notes)
     found = _without_repeats(found, notes)
     if not found:
-        raise ValueError("nothing to extract: " + (" ".join(notes) or f"no action moves the bones of {ob.name}"))
+        raise ValueError(f"{NOTHING}: " + (" ".join(notes) or f"no action moves the bones of {ob.name}"))
     root = np.concatenate([sampled.root for _, sampled in found])
     if not options.root_motion:
         root = _without_travel(rig, root)

@@ -9,7 +9,6 @@ from typing import Any
 
 import bpy
 import numpy as np
-from mathutils import Vector
 
 from ...gait import cycles, matching, own_style, parameters, walks
 from ...gait.cycles import Cycle
@@ -17,14 +16,13 @@ from ...ik import foot_pins
 from ...motion import characters as motion_characters
 from ...rigs import on_body
 from ...rigs.on_body import Character
-from ..host import actions, characters, keyframes, memory, rig_checks, runtime, shown_motion
+from ..host import actions, characters, ground, keyframes, memory, rig_checks, runtime, shown_motion
 from ..host.jobs import Progress
 from ..host.rig import Rig, read
 from ..host.shown_motion import fps_of
 from .preview import gait, source
 from .sliders import SLIDERS, values_of
 
-LIFT = 100.0  # [m] rays begin so far above
 STEADY = 0.5  # [s] over which the speed of a path's animation is averaged
 
 
@@ -109,7 +107,7 @@ def walk_along(context: bpy.types.Context, ob: bpy.types.Object) -> tuple[Any, i
         beyond = (far - inside)[:, None]
         return points + beyond * np.stack([np.sin(heading), -np.cos(heading)], axis=1), heading
 
-    height = None if own.ground is None else _floor(context, own.ground, world[:3, 3], scale)
+    height = None if own.ground is None else ground.heights(context, own.ground, world[:3, 3], scale)
     walk = walks.walk(source(ob), values, len(far), fps, rig=who.body, way=along, ground=height, far=far)
     rot, root = on_body.from_body(who, walk.turns, walk.root)
     return _write(ob, body, f"Walk along {own.way.name}", rot, root, first, keys), first, first + len(far) - 1
@@ -192,31 +190,6 @@ def _polyline(context: bpy.types.Context, way: bpy.types.Object) -> np.ndarray:
         raise ValueError(f"{way.name} has no points to walk along: expected a curve without bevel or fill")
     matrix = np.array(way.matrix_world)
     return points.reshape(-1, 3) @ matrix[:3, :3].T + matrix[:3, 3]
-
-
-def _floor(context: bpy.types.Context, ground: bpy.types.Object, origin: np.ndarray, scale: float) -> Any:
-    """A function of the heights of a mesh under points, in rig space; beside the mesh, that of the nearest point it has."""
-    shown: Any = ground.evaluated_get(context.evaluated_depsgraph_get())
-    matrix = shown.matrix_world
-    back = matrix.inverted()
-    down = (back.to_3x3() @ Vector((0, 0, -1))).normalized()
-    known: dict[tuple[float, float], float] = {}
-
-    def one(x: float, y: float) -> float:
-        key = (round(x, 4), round(y, 4))
-        if key not in known:
-            top = Vector((x / scale + origin[0], y / scale + origin[1], origin[2] + LIFT / scale))
-            hit, place, _, _ = shown.ray_cast(back @ top, down)
-            if not hit:
-                _, place, _, _ = shown.closest_point_on_mesh(back @ Vector((top.x, top.y, origin[2])))
-            known[key] = ((matrix @ place).z - origin[2]) * scale
-        return known[key]
-
-    def heights(points: np.ndarray) -> np.ndarray:
-        flat = points.reshape(-1, 2)
-        return np.array([one(float(x), float(y)) for x, y in flat]).reshape(points.shape[:-1])
-
-    return heights
 
 
 def _slot(ob: Any) -> Any:

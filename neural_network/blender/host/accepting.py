@@ -174,10 +174,9 @@ def _write(
                 extrapolation = data.action_extrapolation
                 back.append(lambda: setattr(ob.animation_data, "action_extrapolation", extrapolation))
                 data.action_extrapolation = "NOTHING"
-        times = _key_times(action, slot, named)
-        if not len(times) or times.max() <= frames[-1] + keyframes.SAME_FRAME:
-            beside.pop(int(frames[-1]) + 1)  # an action that ends with the motion holds its last pose
-        count = _into_action(action, slot, frames, named, before, motion.rig, into == "THIN")
+        stay = _staying(action, slot, named, motion)
+        beside = {frame: heads for frame, heads in beside.items() if frame in stay}
+        count = _into_action(action, slot, frames, named, before, stay, motion.rig, into == "THIN")
     yield Progress(2 * len(frames), 3 * len(frames), "playing the keys")
     yield from _check(scene, ob, motion, rows, beside, into)
     where = f"a strip of {action.name}" if into == "NLA" else action.name
@@ -201,10 +200,11 @@ def _spans(frames: np.ndarray) -> list[tuple[int, int]]:
 # ---- keys of the assigned action
 
 
-def _into_action(action: Any, slot: Any, frames: np.ndarray, named: Named, before: Named, rig: Rig, thin: bool) -> int:
-    """Write the generated ``frames`` (F) of every channel; returns how many were keyed."""
+def _into_action(
+    action: Any, slot: Any, frames: np.ndarray, named: Named, before: Named, stay: set[int], rig: Rig, thin: bool
+) -> int:
+    """Write the generated ``frames`` (F) of every channel, beside which the frames ``stay``; returns how many were keyed."""
     curves = {(curve.data_path, curve.array_index): curve for curve in actions.curves(action, slot)}
-    last_key = max(_key_times(action, slot, named), default=-np.inf)
     modes = dict(zip(rig.bones, rig.modes, strict=True))
     count = 0
     for first, last in _spans(frames):
@@ -214,8 +214,7 @@ def _into_action(action: Any, slot: Any, frames: np.ndarray, named: Named, befor
         for (bone, channel), value in before.items():
             path = keyframes.bone_path(bone, channel)
             own = [curves.get((path, index)) for index in range(value.shape[1])]
-            after = last_key > last + keyframes.SAME_FRAME
-            sides = tuple(_side(c, float(v), first, last, after) for c, v in zip(own, value[0], strict=True))
+            sides = tuple(_side(c, float(v), first, last, stay) for c, v in zip(own, value[0], strict=True))
             beside[bone, channel] = sides
             part[bone, channel] = _aligned(
                 part[bone, channel], channel, modes[bone], np.array([s.start for s in sides])
@@ -239,11 +238,17 @@ def _into_action(action: Any, slot: Any, frames: np.ndarray, named: Named, befor
     return count
 
 
-def _key_times(action: Any, slot: Any, named: Named) -> np.ndarray:
-    """(K) the times of all keys of the channels in ``named``."""
+def _staying(action: Any, slot: Any, named: Named, motion: Motion) -> set[int]:
+    """The frames beside generated ones that stay as they are: all but those beyond every key of the action and the motion.
+
+    There an action holds its first or last pose, which may be a generated one.
+    """
     keyed = {keyframes.bone_path(*key) for key in named}
-    found = [keyframes.read_keys(c)["co"][:, 0] for c in actions.curves(action, slot) if c.data_path in keyed]
-    return np.concatenate(found) if found else np.zeros(0)
+    times = [key.co[0] for c in actions.curves(action, slot) if c.data_path in keyed for key in c.keyframe_points]
+    known = motion.frames[~motion.generated].tolist()
+    least, most = min([*times, *known], default=np.inf), max([*times, *known], default=-np.inf)
+    edges = {frame for first, last in _spans(motion.frames[motion.generated]) for frame in (first - 1, last + 1)}
+    return {frame for frame in edges if least - keyframes.SAME_FRAME <= frame <= most + keyframes.SAME_FRAME}
 
 
 @dataclass(frozen=True)
@@ -258,21 +263,21 @@ class _Side:
     """(N, 2) the same after it."""
 
 
-def _side(curve: Any, value: float, first: int, last: int, goes_on: bool) -> _Side:
+def _side(curve: Any, value: float, first: int, last: int, stay: set[int]) -> _Side:
     """What has to be keyed beside a span: nothing where a curve has a key there; a curve that bends over the edge, every frame
-    to its next key. ``value``: of a channel without a curve; ``goes_on``: other keys of the action come after the span."""
+    to its next key. ``value``: of a channel without a curve; ``stay``: the frames beside it that stay as they are."""
     none = np.zeros((0, 2), np.float32)
     if curve is None or not len(curve.keyframe_points):
-        edge = np.array([[first - 1, value]], np.float32)
-        return _Side(value, edge, np.array([[last + 1, value]], np.float32) if goes_on else none)
+        sides = (np.array([[frame, value]], np.float32) if frame in stay else none for frame in (first - 1, last + 1))
+        return _Side(value, *sides)
     start = float(curve.evaluate(first - 1))
     keys = keyframes.read_keys(curve)
     at = keys["co"][:, 0]
     before = after = none
-    if np.abs(at - (first - 1)).min() > keyframes.SAME_FRAME:
+    if first - 1 in stay and np.abs(at - (first - 1)).min() > keyframes.SAME_FRAME:
         earlier = np.flatnonzero(at < first - 1)
         before = _filled(curve, keys, earlier[-1] if len(earlier) else None, first - 1, -1)
-    if goes_on and np.abs(at - (last + 1)).min() > keyframes.SAME_FRAME:
+    if last + 1 in stay and np.abs(at - (last + 1)).min() > keyframes.SAME_FRAME:
         later = np.flatnonzero(at > last + 1)
         bends = np.flatnonzero(at < last + 1)
         if len(later):

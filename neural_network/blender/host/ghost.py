@@ -16,9 +16,10 @@ import numpy as np
 from bpy.app.handlers import persistent
 from bpy.props import EnumProperty, FloatProperty, PointerProperty
 
-from . import accepting, bone_lines, jobs, motion_channels
+from ...core.messages import counted
+from . import accepting, bone_lines, jobs, motion_channels, rig, shown_motion
 from .accepting import INTO, Motion
-from .buttons import Button
+from .buttons import Button, no_character
 from .jobs import Progress
 from .panels import paragraph
 
@@ -170,6 +171,38 @@ def draw_panel(layout: Any, context: bpy.types.Context, place: str) -> bool:
     row.operator("neural_ik.ghost_accept", icon="CHECKMARK")
     row.operator("neural_ik.ghost_discard", text="", icon="X")
     return True
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a button made for an armature object."""
+
+    name: str
+    motion: Motion | None
+    """None where there is nothing to change."""
+    figures: tuple[str, ...]
+    """Sentences about it."""
+
+
+class Maker(jobs.Pumped, Button):
+    """Mixin for a button about the active character, whose ``work`` returns :class:`Made` and which shows that as the ghost."""
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """Why it cannot be pressed, in words; empty if it can."""
+        return no_character(context) or shown_motion.refusal(rig.find(context))
+
+    def finish(self, context: bpy.types.Context, result: Made) -> str:
+        """Show the ghost, unless there is nothing to change."""
+        if result.motion is None:
+            return ". ".join(result.figures)
+        ob = bpy.data.objects.get((result.name, None))
+        if ob is None:
+            raise ValueError(f"{result.name} was deleted meanwhile")
+        shown = show(self.bl_label, self.panel, ob, result.motion, result.figures)
+        frames = shown.motion.frames[shown.motion.generated]
+        how = f"{counted(len(frames), 'frame')}, {frames[0]} to {frames[-1]}, as a ghost: Accept or Discard"
+        return ". ".join([how, *result.figures])
 
 
 class NEURAL_IK_GhostSettings(bpy.types.PropertyGroup):

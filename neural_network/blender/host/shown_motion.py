@@ -18,6 +18,7 @@ from .accepting import Motion
 from .jobs import Progress
 from .rig import Rig
 
+SAME = 1e-6  # [rad, m] a smaller difference is none
 STILL = 1e-4  # [object's units, axes] by which an armature object may move while its bones are read
 
 
@@ -142,6 +143,20 @@ def motion(
         rot, place = _with_leftover(rot, place, kept, *left)
         rot[kept], place[kept] = shown.rot[kept], shown.root_pos[kept]
     return Motion(rig, frames, rot, place, generated)
+
+
+def own_motion(ob: bpy.types.Object, shown: Shown, rot: np.ndarray, root_pos: np.ndarray) -> Motion:
+    """The bones that were read in another motion, ``rot`` (F, J, 3) [rad] and ``root_pos`` (F, 3) [m, rig space], as what is keyed.
+
+    Frames that differ from what was read are the generated ones.
+    """
+    off = np.abs(rot - shown.rot).max(axis=(1, 2)), np.abs(root_pos - shown.root_pos).max(axis=1)
+    generated = np.maximum(*off) > SAME
+    rig = motion_channels.rig_of(ob)
+    if rig.skeleton.names == shown.rig.skeleton.names:
+        return Motion(rig, shown.frames, np.asarray(rot, np.float64), np.asarray(root_pos, np.float64), generated)
+    turns, root = on_body.to_body(shown.who, rot, root_pos)
+    return motion(ob, shown, shown.frames, turns, root, generated)
 
 
 def _leftover(rot: np.ndarray, place: np.ndarray, shown: Shown, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fill and Continue: what a character shows, the wing's one call, and the result as a motion of its bones with figures."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator
+from typing import Any
+
+import bpy
+import numpy as np
+
+from ...core import contacts, metrics
+from ...core import forward_kinematics as fk
+from ...core.messages import counted
+from ...core.skeleton import Skeleton
+from ...motion import features
+from ...prediction import continuing, filling
+from ...prediction import library as libraries
+from ...prediction import network as networks
+from ...prediction.filling import Filled
+from ...prediction.library import Library, Take
+from ...prediction.network import Network
+from ...rigs.on_body import Character
+from ..host import rig, shown_motion
+from ..host.ghost import Made
+from ..host.jobs import Progress
+from ..host.rig import metres
+from ..host.shown_motion import Shown
+from . import key_frames, own_clips
+
+BESIDE = 10  # [frames] that are read before the first key and after the last one
+HISTORY = 30  # [frames] before the playhead, with it, that Continue goes on from
+NAMED = 3  # clips that the figures name
+
+
+_libraries: list[tuple[bytes, Library]] = []
+"""The library that was used last, and what it was made of."""
+
+
+def library(
+    context: bpy.types.Context, ob: Any, who: Character, left_out: tuple[int, int] | None
+) -> Generator[Progress, None, Library]:
+    """The motion that a character draws on, searched; kept until something of it changes. Yields Progress."""
+    own = ob.neural_ik_motion
+    clips = yield from own_clips.of_character(context, ob, who, own.shipped, left_out)
+    key = hashlib.sha1(who.body.offsets.tobytes())
+    for name, turns, root, fps in clips:
+        key.update(f"{name} {fps}".encode() + turns.tobytes() + root.tobytes())
+    if not _libraries or _libraries[0][0] != key.digest():
+        yield Progress(0, 1, f"comparing {counted(len(clips), 'clip')}")
+        _libraries[:] = [(key.digest(), libraries.of_takes(who.body, [Take(*clip) for clip in clips]))]
+    return _libraries[0][1]
+
+
+_networks: list[Network | None] = []
+
+
+def network() -> Network | None:
+    """The shipped network, read once; None where none came with this Neural IK."""
+    if not _networks:
+        _networks.append(networks.load() if networks.SHIPPED.exists() else None)
+    return _networks[0]
+
+
+def forget() -> None:
+    """Forget library and network."""
+    _libraries.clear()
+    _networks.clear()
+
+
+# ---- Fill
+
+
+def fill(context: bpy.types.Context) -> Generator[Progress, None, Made]:
+    """The frames between keys, as the settings of the active character say; yields Progress. Changes nothing.
+
+    Raises ValueError, in words, where there is nothing to fill, or nothing to fill it from.
+    """
+    ob: Any = rig.find(context)
+    own = ob.neural_ik_motion
+    keys = key_frames.to_fill(context, ob, own.between)
+    shown_motion.character_of(ob)
+    frames = key_frames.with_known(ob, keys, BESIDE)
+    shown = yield from shown_motion.read(context, ob, frames)
+    searched = yield from library(context, ob, shown.who, (keys[0], keys[-1]))
+    known = [i for i, f in enumerate(frames) if f <= keys[0] or f >= keys[-1] or f in keys]
+    filled: Filled | None = None
+    for step in filling.steps(
+        shown.who.body,
+        shown.turns,
+        shown.root,
+        known,
+        searched,
+        fps=shown.fps,
+        seed=own.variation,
+        detail=own.detail,
+        network=network(),
+    ):
+        if isinstance(step, Filled):
+            filled = step
+        else:
+            yield Progress(step[0], step[1], f"filling gap {step[0] + 1} of {step[1]}")
+    assert filled is not None
+    generated = filled.generated
+    motion = shown_motion.motion(ob, shown, shown.frames, filled.turns, filled.root, generated)
+    said = (
+        feet_figures(shown.who.body, (shown.turns, shown.root), (filled.turns, filled.root), generated, shown.fps),
+        sources(searched, filled.source[generated]),
+        *filled.notes,
+    )
+    return Made(ob.name, motion, tuple(filter(None, said)))
+
+
+# ---- Continue
+
+
+def go_on(context: bpy.types.Context) -> Generator[Progress, None, Made]:
+    """Frames that go on from the playhead, as the settings of the active character say; yields Progress. Changes nothing."""
+    ob: Any = rig.find(context)
+    own = ob.neural_ik_motion
+    scene: Any = context.scene
+    shown_motion.character_of(ob)
+    now = int(scene.frame_current)
+    frames = key_frames.with_known(ob, [now], HISTORY - 1, after=False)
+    shown = yield from shown_motion.read(context, ob, frames)
+    searched = yield from library(context, ob, shown.who, None)
+    yield Progress(0, 1, "going on")
+    body = shown.who.body
+    made = continuing.continue_(
+        body,
+        shown.turns,
+        shown.root,
+        own.frames,
+        searched,
+        fps=shown.fps,
+        seed=own.variation,
+        detail=own.detail,
+        network=network(),
+        goal=goal_of(ob, own.target) if own.target is not None else None,
+        heading=_heading(shown, own.turn) if own.target is None and own.use_turn else None,
+    )
+    turns = np.concatenate([shown.turns, made.turns])
+    root = np.concatenate([shown.root, made.root])
+    generated = np.arange(len(turns)) >= len(shown.turns)
+    reached = frames[0] + np.arange(len(turns))
+    motion = shown_motion.motion(ob, shown, reached, turns, root, generated)
+    said = [feet_figures(body, None, (turns, root), generated, shown.fps)]
+    if own.target is not None:
+        away = float(np.linalg.norm(root[-1, :2] - goal_of(ob, own.target)))
+        said.append(f"Ends {away:.2f} m from {own.target.name}")
+    said.append(sources(searched, made.source))
+    if reached[-1] > scene.frame_end:
+        said.append(f"The scene ends at frame {scene.frame_end}, before this motion does")
+    return Made(ob.name, motion, tuple(filter(None, said)))
+
+
+def goal_of(ob: Any, target: Any) -> np.ndarray:
+    """(2) [m, rig space] where another object is on the ground, seen from the armature object's own place."""
+    way = np.array(target.matrix_world.translation - ob.matrix_world.translation)
+    return np.asarray(way[:2] * metres(ob))
+
+
+def _heading(shown: Shown, turn: float) -> float:
+    """[rad] where the body looks on the last frame that was read, and so much to its left."""
+    return float(features.headings(shown.turns[:, 0])[-1]) + turn
+
+
+# ---- figures
+
+
+def feet_figures(
+    body: Skeleton,
+    before: tuple[np.ndarray, np.ndarray] | None,
+    after: tuple[np.ndarray, np.ndarray],
+    generated: np.ndarray,
+    fps: float,
+) -> str:
+    """How far standing feet slide in generated frames, and did ``before`` in the same frames; empty where no foot stands."""
+    rows = np.flatnonzero(generated)
+    span = slice(max(int(rows[0]) - 1, 0), int(rows[-1]) + 2)
+    rest = body.foot_rest - body.floor
+
+    def points(motion: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        turned, heads = fk.walk(body.parents, motion[0][span], body.offsets, motion[1][span])
+        feet = [heads[:, list(ends)] for ends in (body.feet, body.toes)]
+        return contacts.foot_points(body, turned, heads), contacts.truth_contacts(feet[0], feet[1], rest, 0.0, fps)
+
+    now, standing = points(after)
+    slide = metrics.slide(now, standing)
+    if not np.isfinite(slide):
+        return ""
+    if before is None:
+        return f"Standing feet slide {slide:.1f} mm a frame"
+    was = metrics.slide(points(before)[0], standing)
+    return f"Standing feet slide {slide:.1f} mm a frame; the keys alone {was:.1f}"
+
+
+def sources(searched: Library, source: np.ndarray) -> str:
+    """Which clips frames come from, the most used first; ``source`` (F) are frames of the library, -1 for none."""
+    rows = source[source >= 0]
+    if not len(rows):
+        return ""
+    names, counts = np.unique([searched.names[clip] for clip in searched.clip[rows]], return_counts=True)
+    best = [str(names[i]) for i in np.argsort(-counts, kind="stable")]
+    more = f" and {len(best) - NAMED} more" if len(best) > NAMED else ""
+    return f"From {', '.join(best[:NAMED])}{more}"

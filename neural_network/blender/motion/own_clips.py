@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The motion that a character can draw on: its own ticked actions, and the clips that came with Neural IK, on its body.
+
+Actions are sampled once and kept until their keys, or the character's bones, change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator
+from typing import Any
+
+import bpy
+import numpy as np
+
+from ...core.contacts import runs
+from ...motion import pose_set
+from ...motion.characters import same_rig
+from ...rigs import on_body
+from ...rigs.on_body import Character
+from ..data import extract
+from ..host import actions, memory, motion_channels
+from ..host.jobs import Progress
+from . import key_frames
+
+Sample = tuple[str, np.ndarray, np.ndarray, float]
+"""A clip: its name, turns (F, 23, 3, 3) and Hips' heads (F, 3) [m] on the character's body, and frames a second."""
+MOST = 1000  # actions that are kept
+DENSE = 4.0  # [frames] between keys of motion that somebody captured or baked
+SHORTEST = 12  # [frames] of a clip that is of use
+
+_sampled: dict[tuple[str, bytes], Sample | None] = {}
+"""Action and what it is made of -> its clip, or None where it moves nothing."""
+
+
+def forget() -> None:
+    """Forget every sampled action."""
+    _sampled.clear()
+
+
+def chosen(ob: Any) -> list[Any]:
+    """The ticked actions that move a character."""
+    found: list[Any] = extract.moving_actions(ob)
+    return [action for action in found if action.neural_ik.use]
+
+
+def of_character(
+    context: bpy.types.Context, ob: Any, who: Character, shipped: bool, left_out: tuple[int, int] | None = None
+) -> Generator[Progress, None, list[Sample]]:
+    """Every clip that may be drawn on; yields Progress while actions are sampled.
+
+    ``shipped``: with the clips that came with Neural IK. ``left_out``: first and last frame that the assigned action is to
+    get new motion between. Raises ValueError, in words, where there is none at all.
+    """
+    scene = context.scene
+    assert scene is not None
+    own = chosen(ob)
+    rig = hashlib.sha1(repr(motion_channels.key_of(ob)).encode()).digest()
+    keys = {action.name: (action.name, rig + _content(action, ob)) for action in own}
+    missing = [action for action in own if keys[action.name] not in _sampled]
+    if missing:
+        try:
+            poses = (yield from extract.extract(scene, ob, missing)).poses
+        except ValueError as error:
+            if not str(error).startswith(extract.NOTHING):
+                raise
+            poses = None
+        while len(_sampled) > MOST:
+            del _sampled[next(iter(_sampled))]
+        _sampled.update({keys[action.name]: None for action in missing})
+        for clip, name in enumerate(poses.clip_names if poses is not None else ()):
+            rows = poses.rows(clip)
+            turns, root = on_body.to_body(who, poses.rot[rows], poses.root_pos[rows])
+            _sampled[keys[name]] = name, turns, root, float(poses.clip_fps[clip])
+    found = [sample for action in own if (sample := _sampled[keys[action.name]]) is not None]
+    assigned = ob.animation_data.action if ob.animation_data is not None else None
+    if assigned is not None:
+        found = [part for sample in found for part in _parts(sample, ob, assigned, left_out)]
+    found = [sample for sample in found if len(sample[1]) >= SHORTEST]
+    if shipped:
+        names = {sample[0] for sample in found}
+        found += [sample for sample in shipped_clips(who) if sample[0] not in names]
+    if not found:
+        raise ValueError(
+            f"{ob.name} has no action to take motion from: give it some actions of at least {SHORTEST} frames (Import Mocap), tick"
+            " them under Learn, or switch Shipped Clips on"
+        )
+    return found
+
+
+def _parts(sample: Sample, ob: Any, assigned: Any, left_out: tuple[int, int] | None) -> list[Sample]:
+    """A clip; if it is that of the assigned action, what of it is outside of ``left_out`` and densely keyed: the rest is only what
+    Blender shows between poses."""
+    name, turns, root, fps = sample
+    if name != assigned.name:
+        return [sample]
+    start = assigned.frame_start if assigned.use_frame_range else assigned.curve_frame_range[0]
+    at, _ = key_frames.of(ob, motion_channels.rig_of(ob))
+    frames = start + np.arange(len(turns))
+    after = np.searchsorted(at, frames)
+    kept = np.ones(len(turns), bool)
+    if len(at):
+        high, low = at[np.minimum(after, len(at) - 1)], at[np.maximum(after - 1, 0)]
+        kept = (high - low <= DENSE) & (frames >= at[0]) & (frames <= at[-1])
+    if left_out is not None:
+        kept &= (frames <= left_out[0]) | (frames >= left_out[1])
+    return [(name, turns[first:last], root[first:last], fps) for first, last in runs(kept)]
+
+
+def _content(action: Any, ob: Any) -> bytes:
+    """What an action is made of, in a few bytes."""
+    out = hashlib.sha1()
+    for slot in actions.slots_for(action, ob):
+        for curve in actions.curves(action, slot):
+            points = curve.keyframe_points
+            co, left, right = (np.empty(2 * len(points), np.float32) for _ in range(3))
+            for field, values in (("co", co), ("handle_left", left), ("handle_right", right)):
+                points.foreach_get(field, values)
+            out.update(f"{curve.data_path} {curve.array_index} {curve.mute}".encode())
+            out.update(co.tobytes() + left.tobytes() + right.tobytes())
+    out.update(repr((action.use_frame_range, action.frame_start, action.frame_end)).encode())
+    return out.digest()
+
+
+_shipped: list[Any] = []
+
+
+def shipped_clips(who: Character) -> list[Sample]:
+    """The clips that came with Neural IK, with the travel of the character's own legs."""
+    if not _shipped:
+        poses = pose_set.load(memory.SHIPPED_DATA)
+        _shipped.append((poses, on_body.character(poses.skeleton, poses.skeleton.names)))
+    poses, whose = _shipped[0]
+    scale = 1.0 if same_rig(whose.body, who.body) else who.body.leg_length / whose.body.leg_length
+    out: list[Sample] = []
+    for clip, name in enumerate(poses.clip_names):
+        rows = poses.rows(clip)
+        turns, root = on_body.to_body(whose, poses.rot[rows], poses.root_pos[rows])
+        out.append((name, turns, scale * root, float(poses.clip_fps[clip])))
+    return out

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The Motion panel: Fill, Continue, and the ghost of what they made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bpy
+
+from ..host import ghost, jobs, rig
+from ..host.panels import MOTION, CharacterPanel, running
+
+
+class NEURAL_IK_PT_motion(CharacterPanel, bpy.types.Panel):
+    """Motion between keys and from the playhead on."""
+
+    bl_label = "Motion"
+    bl_order = MOTION
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """A job's progress, the ghost, and the settings of each button above it."""
+        ob: Any = rig.find(context)
+        own = ob.neural_ik_motion
+        layout: Any = self.layout
+        if running(layout, context, jobs.MOTION):
+            return
+        ghost.draw_panel(layout, context, jobs.MOTION)
+        box = layout.box().column(align=True)
+        box.row(align=True).prop(own, "between", expand=True)
+        box.operator("neural_ik.motion_fill", icon="IPO_EASE_IN_OUT")
+        box = layout.box().column(align=True)
+        box.prop(own, "frames")
+        box.prop(own, "target")
+        row = box.row(align=True)
+        row.enabled = own.target is None
+        row.prop(own, "use_turn", text="")
+        row.prop(own, "turn")
+        box.operator("neural_ik.motion_continue", icon="FORWARD")
+        column = layout.column(align=True)
+        column.prop(own, "variation")
+        column.prop(own, "detail", slider=True)
+        column.prop(own, "shipped")
+
+
+_classes = (NEURAL_IK_PT_motion,)
+
+
+def register() -> None:
+    """Register the panel."""
+    for cls in _classes:
+        bpy.utils.register_class(cls)
+
+
+def unregister() -> None:
+    """Unregister it."""
+    for cls in reversed(_classes):
+        bpy.utils.unregister_class(cls)

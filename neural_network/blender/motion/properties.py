@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Settings of Fill and Continue, stored on the armature object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bpy
+from bpy.props import BoolProperty, EnumProperty, FloatProperty, IntProperty, PointerProperty
+
+
+class NEURAL_IK_MotionSettings(bpy.types.PropertyGroup):
+    """How one armature object's motion is filled and continued."""
+
+    between: EnumProperty(
+        name="Between",
+        description="Between which keys frames are filled in",
+        items=(
+            ("AROUND", "Playhead", "Between the last keyed frame up to the playhead and the next one"),
+            ("SELECTED", "Selected Keys", "Between all keyed frames that are selected in the Timeline"),
+        ),
+    )
+    variation: IntProperty(
+        name="Variation",
+        description="Another number gives another motion; the same number the same one",
+        default=0,
+        min=0,
+    )
+    detail: FloatProperty(
+        name="Detail",
+        description="0: the likeliest motion, which is smoother. 1: with all the movement of the nearest clip, which is rougher",
+        default=0.0,
+        min=0.0,
+        max=1.0,
+        subtype="FACTOR",
+    )
+    frames: IntProperty(
+        name="Frames", description="How many frames go on from the playhead", default=60, min=1, max=2000, soft_max=500
+    )
+    target: PointerProperty(
+        name="Towards",
+        description="Object whose place the character heads for",
+        type=bpy.types.Object,
+        poll=lambda self, ob: ob != self.id_data,
+    )
+    use_turn: BoolProperty(name="Turn", description="Turn by this angle on the way; without, the motion decides")
+    turn: FloatProperty(
+        name="Turn",
+        description="How far to turn to the character's left, from where it looks now",
+        default=0.0,
+        soft_min=-3.1415927,
+        soft_max=3.1415927,
+        subtype="ANGLE",
+    )
+    shipped: BoolProperty(
+        name="Shipped Clips",
+        description="Draw on the clips that came with Neural IK too, beside the character's own ticked actions",
+        default=True,
+    )
+
+
+def register() -> None:
+    """Register the settings."""
+    bpy.utils.register_class(NEURAL_IK_MotionSettings)
+    types: Any = bpy.types
+    types.Object.neural_ik_motion = PointerProperty(type=NEURAL_IK_MotionSettings)
+
+
+def unregister() -> None:
+    """Unregister them."""
+    types: Any = bpy.types
+    del types.Object.neural_ik_motion
+    bpy.utils.unregister_class(NEURAL_IK_MotionSettings)

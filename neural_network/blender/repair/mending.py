@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find Contacts, Fix Feet and Clean: what a character shows, the wing's one call, and the result as a motion with figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+import bpy
+import numpy as np
+
+from ...repair import fixing
+from ...repair import network as networks
+from ...repair.fixing import Fixed
+from ...repair.network import Network
+from ..host import actions, ground, keyframes, rig, shown_motion
+from ..host.ghost import Made
+from ..host.jobs import Progress
+from ..host.shown_motion import Shown
+from . import contact_markers
+
+KIND = "convolution"  # of the shipped networks
+LONGEST = 20_000  # [frames] that are repaired at once
+FIGURES = (
+    ("slide_mm", "Standing feet slide {:.1f} mm a frame, before {:.1f}"),
+    ("float_mm", "They float {:.1f} mm, before {:.1f}"),
+    ("penetration_mm", "Feet are {:.1f} mm below the floor, before {:.1f}"),
+    ("jerk", "Jerk {:.0f} m/s3, before {:.0f}"),
+)
+
+
+def action_of(ob: Any) -> Any:
+    """The assigned action; ValueError, in words, where there is none whose time is the scene's."""
+    data = ob.animation_data
+    if data is None or data.action is None:
+        raise ValueError(f"{ob.name} has no current action: choose the one to repair in the Action editor")
+    if data.use_tweak_mode:
+        raise ValueError(f"an NLA strip of {ob.name} is being tweaked: leave Tweak Mode first (Tab in the NLA editor)")
+    return data.action
+
+
+def frames_of(context: bpy.types.Context, ob: Any) -> range:
+    """The frames that are repaired. Raises ValueError, in words, for too few or too many."""
+    scene: Any = context.scene
+    action = action_of(ob)
+    if ob.neural_ik_feet.frames == "SCENE":
+        preview = scene.use_preview_range
+        first = scene.frame_preview_start if preview else scene.frame_start
+        last = scene.frame_preview_end if preview else scene.frame_end
+    else:
+        slot = ob.animation_data.action_slot if actions.SLOTTED else None
+        times = [keyframes.read_keys(c)["co"][:, 0] for c in actions.curves(action, slot) if actions.plays(c)]
+        every = np.concatenate(times) if times else np.zeros(0)
+        if not len(every):
+            raise ValueError(f"{action.name} has no keys that move {ob.name}: choose another action")
+        first, last = int(np.floor(every.min())), int(np.ceil(every.max()))
+    if not 2 <= last - first + 1 <= LONGEST:
+        raise ValueError(
+            f"frames {first} to {last}: expected 2 to {LONGEST} frames, got {last - first + 1}; use the scene's frame range"
+        )
+    return range(first, last + 1)
+
+
+def read(context: bpy.types.Context, ob: Any) -> Generator[Progress, None, Shown]:
+    """What the character shows on these frames."""
+    shown_motion.character_of(ob)
+    return (yield from shown_motion.read(context, ob, frames_of(context, ob)))
+
+
+def floor(context: bpy.types.Context, ob: Any) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Heights under points of the mesh that the settings name; None for a level floor."""
+    mesh = ob.neural_ik_feet.ground
+    if mesh is None:
+        return None
+    return ground.heights(context, mesh, np.array(ob.matrix_world.translation), rig.metres(ob))
+
+
+_networks: list[Network | None] = []
+
+
+def network() -> Network | None:
+    """The shipped network, read once; None where none came with this Neural IK."""
+    if not _networks:
+        _networks.append(networks.load()[KIND] if networks.SHIPPED.exists() else None)
+    return _networks[0]
+
+
+def find(context: bpy.types.Context) -> Generator[Progress, None, tuple[str, int, np.ndarray]]:
+    """Contacts (F, 2) of the active character: its name, the first frame, and them."""
+    ob = rig.find(context)
+    shown = yield from read(context, ob)
+    yield Progress(0, 1, "finding contacts")
+    contact = fixing.find_contacts(shown.who, shown.rot, shown.root_pos, shown.fps, floor(context, ob), network())
+    return ob.name, int(shown.frames[0]), contact
+
+
+def fix(context: bpy.types.Context) -> Generator[Progress, None, Made]:
+    """The active character's motion with feet that stand where its markers say, or where contacts are found."""
+    ob = rig.find(context)
+    shown = yield from read(context, ob)
+    marked = contact_markers.read(action_of(ob), int(shown.frames[0]), len(shown.frames))
+    yield Progress(0, 1, "fixing feet")
+    under = floor(context, ob)
+    done = fixing.fix(shown.who, shown.rot, shown.root_pos, shown.fps, marked, under, network())
+    said = "Contacts as marked" if marked is not None else "Contacts found; Find Contacts shows them on the timeline"
+    return _made(ob, shown, done, (said,))
+
+
+def clean(context: bpy.types.Context) -> Generator[Progress, None, Made]:
+    """The active character's motion without tremble, dropped frames and drift."""
+    ob = rig.find(context)
+    shown = yield from read(context, ob)
+    yield Progress(0, 1, "cleaning")
+    return _made(ob, shown, fixing.clean(shown.who, shown.rot, shown.root_pos, shown.fps, network()), ())
+
+
+def _made(ob: Any, shown: Shown, done: Fixed, said: tuple[str, ...]) -> Made:
+    if done.sound:
+        where = f"frames {shown.frames[0]} to {shown.frames[-1]}"
+        slide = f"standing feet slide {done.before.get('slide_mm', 0.0):.1f} mm a frame"
+        return Made(ob.name, None, (f"{where} of {ob.name} are sound ({slide}): nothing to change", *done.notes))
+    motion = shown_motion.own_motion(ob, shown, done.rot, done.root)
+    if not motion.generated.any():
+        return Made(ob.name, None, ("Nothing to change", *done.notes))
+    return Made(ob.name, motion, (*figures(done), *said, *done.notes))
+
+
+def figures(done: Fixed) -> tuple[str, ...]:
+    """What was before and is now, a sentence each; without those that could not be measured."""
+    out = []
+    for key, words in FIGURES:
+        now, was = (float(side.get(key, np.nan)) for side in (done.after, done.before))
+        if np.isfinite(now) and np.isfinite(was):
+            out.append(words.format(now, was))
+    return tuple(out)

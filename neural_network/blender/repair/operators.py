@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Operators of Fix Feet: contacts as markers, and two repairs that show their result as a ghost."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import bpy
+import numpy as np
+
+from ...core.messages import counted
+from ..host import ghost, jobs, rig, shown_motion
+from ..host.buttons import Button, no_character
+from ..host.ghost import Made
+from ..host.jobs import Progress
+from . import contact_markers, mending
+
+
+class NEURAL_IK_OT_feet_contacts(jobs.Pumped, Button, bpy.types.Operator):
+    """Mark on the timeline where feet come down and leave the floor; move or delete the markers where that is wrong"""
+
+    bl_idname = "neural_ik.feet_contacts"
+    bl_label = "Find Contacts"
+    bl_options = {"REGISTER", "UNDO"}
+    panel = jobs.FEET
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """Why it cannot be pressed, in words; empty if it can."""
+        return no_character(context) or shown_motion.refusal(rig.find(context))
+
+    def work(self, context: bpy.types.Context) -> Generator[Progress, None, tuple[str, int, np.ndarray]]:
+        """Find them."""
+        return mending.find(context)
+
+    def finish(self, context: bpy.types.Context, result: tuple[str, int, np.ndarray]) -> str:
+        """Mark them."""
+        name, first, contact = result
+        action = mending.action_of(bpy.data.objects[name])
+        if action.library is not None:
+            raise ValueError(f"{action.name} is linked from a library, and cannot be marked: make it local first")
+        count = contact_markers.write(action, first, contact)
+        return f"{counted(count, 'contact')} marked in {action.name}: Action editor, Marker, Show Pose Markers"
+
+
+class NEURAL_IK_OT_feet_forget(Button, bpy.types.Operator):
+    """Remove the markers of contacts from the current action; Fix Feet then finds contacts itself"""
+
+    bl_idname = "neural_ik.feet_forget"
+    bl_label = "Remove Contact Markers"
+    bl_options = {"REGISTER", "UNDO"}
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """Why it cannot be pressed, in words; empty if it can."""
+        return no_character(context)
+
+    def execute(self, context: bpy.types.Context) -> set[str]:
+        """Remove them."""
+        try:
+            count = contact_markers.forget(mending.action_of(rig.find(context)))
+        except ValueError as error:
+            self.report({"ERROR"}, str(error))
+            return {"CANCELLED"}
+        self.report({"INFO"}, f"{counted(count, 'marker')} removed")
+        return {"FINISHED"}
+
+
+class NEURAL_IK_OT_feet_fix(ghost.Maker, bpy.types.Operator):
+    """Make standing feet stand, without changing what is sound; shown as a ghost first"""
+
+    bl_idname = "neural_ik.feet_fix"
+    bl_label = "Fix Feet"
+    panel = jobs.FEET
+
+    def work(self, context: bpy.types.Context) -> Generator[Progress, None, Made]:
+        """Fix them."""
+        return mending.fix(context)
+
+
+class NEURAL_IK_OT_feet_clean(ghost.Maker, bpy.types.Operator):
+    """Take out tremble, dropped frames and drift, without pinning feet; shown as a ghost first"""
+
+    bl_idname = "neural_ik.feet_clean"
+    bl_label = "Clean"
+    panel = jobs.FEET
+
+    def work(self, context: bpy.types.Context) -> Generator[Progress, None, Made]:
+        """Clean the motion."""
+        return mending.clean(context)
+
+
+_classes: tuple[Any, ...] = (
+    NEURAL_IK_OT_feet_contacts,
+    NEURAL_IK_OT_feet_forget,
+    NEURAL_IK_OT_feet_fix,
+    NEURAL_IK_OT_feet_clean,
+)
+
+
+def register() -> None:
+    """Register the operators."""
+    for cls in _classes:
+        bpy.utils.register_class(cls)
+
+
+def unregister() -> None:
+    """Unregister them."""
+    for cls in reversed(_classes):
+        bpy.utils.unregister_class(cls)

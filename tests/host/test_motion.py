@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The panel Motion: frames between keys and from the playhead on, as a ghost, then as keys; what cannot be filled is told so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from .conftest import wing
+from .test_extract import snapshot
+from .test_ghost import curves, heads, keep_keys, keys_of, require_kept
+
+KEYED = (1, 16, 37)
+
+
+@pytest.fixture
+def posed(demo: Any) -> Any:
+    """The demo character, whose walk has three keyed poses left, and four other actions to draw on."""
+    import bpy
+
+    keep_keys(demo, KEYED)
+    bpy.context.scene.frame_set(5)
+    own = demo.neural_ik_motion
+    own.shipped = False
+    for action in bpy.data.actions:
+        action.neural_ik.use = action.name in ("walk", "run", "kick", "jump", "0walk_forward")
+    yield demo
+    wing("blender.host.ghost").drop()
+
+
+def fill_and_accept() -> Any:
+    """Press Fill, then Accept; returns the motion of the ghost."""
+    import bpy
+
+    assert bpy.ops.neural_ik.motion_fill() == {"FINISHED"}
+    motion = wing("blender.host.ghost").current("MOTION").motion
+    assert bpy.ops.neural_ik.ghost_accept() == {"FINISHED"}
+    return motion
+
+
+def test_fill_makes_the_frames_around_the_playhead_and_keeps_every_key_byte_for_byte(posed: Any) -> None:
+    import bpy
+
+    before, scene = keys_of(posed), snapshot(posed)
+    assert bpy.ops.neural_ik.motion_fill() == {"FINISHED"}
+    ghost = wing("blender.host.ghost").current("MOTION")
+    motion = ghost.motion
+    assert motion.frames[motion.generated].tolist() == list(range(2, 16))
+    assert "slide" in ghost.figures[0]
+    assert ghost.figures[-1].startswith("From ")
+    assert "From walk" not in ghost.figures[-1]  # which is poses by now, and no motion
+    assert snapshot(posed) == scene
+    require_kept(posed, before, tuple(range(100)))
+    straight = heads(posed, motion, range(1, 17))
+    bpy.context.scene.frame_set(5)
+    assert bpy.ops.neural_ik.ghost_accept() == {"FINISHED"}
+    require_kept(posed, before, KEYED)
+    now = heads(posed, motion, range(1, 17))
+    np.testing.assert_allclose(now[[0, -1]], straight[[0, -1]], atol=1e-5)
+    assert np.abs(now[1:-1] - straight[1:-1]).max() > 0.01  # it is no interpolation
+    jumps = np.linalg.norm(np.diff(now, axis=0), axis=-1).max(axis=1)
+    assert jumps.max() < 0.2  # and arrives
+
+
+def test_fill_between_selected_keys_is_repeatable_and_varies_with_its_number(posed: Any) -> None:
+    own = posed.neural_ik_motion
+    own.between = "SELECTED"
+    for curve in curves(posed):
+        for point in curve.keyframe_points:
+            point.select_control_point = True
+    before = keys_of(posed)
+    made = [fill_and_accept() for _ in range(2)]
+    assert sorted(set(range(1, 38)) - set(made[0].frames[made[0].generated].tolist())) == list(KEYED)
+    require_kept(posed, before, KEYED)
+    np.testing.assert_allclose(made[0].root, made[1].root, atol=1e-6)
+    own.variation = 1
+    assert np.abs(fill_and_accept().root - made[0].root).max() > 1e-3
+
+
+def test_continue_goes_on_from_the_playhead_towards_an_object(posed: Any) -> None:
+    import bpy
+
+    keep_keys(posed, (1, 16))
+    bpy.context.scene.frame_set(16)
+    own = posed.neural_ik_motion
+    own.frames = 40
+    before = keys_of(posed)
+    assert bpy.ops.neural_ik.motion_continue() == {"FINISHED"}
+    motion = wing("blender.host.ghost").current("MOTION").motion
+    assert motion.frames[motion.generated].tolist() == list(range(17, 57))
+    steps = np.linalg.norm(np.diff(motion.heads, axis=0), axis=-1).max(axis=1)
+    assert steps[15] < 0.2  # it goes on from the pose at the playhead
+    target = bpy.data.objects.new("There", None)
+    bpy.context.collection.objects.link(target)
+    target.location = (2.0, -1.0, 0.0)
+    bpy.context.view_layer.update()
+    own.target = target
+    assert bpy.ops.neural_ik.motion_continue() == {"FINISHED"}
+    ghost = wing("blender.host.ghost").current("MOTION")
+    assert any("from There" in line for line in ghost.figures)
+    assert bpy.ops.neural_ik.ghost_accept() == {"FINISHED"}
+    require_kept(posed, before, (1, 16))
+    assert max(keys["co"][:, 0].max() for keys in keys_of(posed).values()) == 56
+
+
+def test_what_cannot_be_filled_is_told_so_and_nothing_changes(posed: Any) -> None:
+    import bpy
+
+    scene = snapshot(posed)
+
+    def says(words: str, keys: dict[tuple[str, int], Any]) -> None:
+        with pytest.raises(RuntimeError, match=words) as caught:
+            bpy.ops.neural_ik.motion_fill()
+        assert "Traceback" not in str(caught.value)
+        assert wing("blender.host.ghost").current() is None
+        require_kept(posed, keys, tuple(range(5000)))
+
+    own = posed.neural_ik_motion
+    own.between = "SELECTED"
+    says("no keys are selected", keys_of(posed))
+    own.between = "AROUND"
+    assert snapshot(posed) == scene
+    for action in bpy.data.actions:
+        action.neural_ik.use = False
+    says("no action to take motion from", keys_of(posed))
+    bpy.context.scene.frame_set(1)
+    for frame, words in ((2000, "1999 frames apart.*takes 300"), (2, "no frame between"), (16.5, "between two frames")):
+        for curve in curves(posed):
+            curve.keyframe_points[1].co[0] = frame
+            curve.keyframe_points[2].co[0] = frame + 3000
+        says(words, keys_of(posed))
+    keep_keys(posed, (1,))
+    says("needs two keyed poses, Neural IK Demo has one", keys_of(posed))
+
+
+def test_a_creature_and_a_character_under_live_ik_are_refused_in_words(posed: Any) -> None:
+    import bpy
+
+    bpy.ops.neural_ik.live_start()
+    assert not bpy.ops.neural_ik.motion_fill.poll()
+    assert "Live IK" in bpy.types.NEURAL_IK_OT_motion_fill.why_not(bpy.context)
+    bpy.ops.neural_ik.live_cancel()
+    ends = posed.neural_ik_ends
+    ends.body, ends.effectors, ends.feet = "Hips", "LeftHand\nRightHand\nHead", ""
+    with pytest.raises(RuntimeError, match="expected a character with hips, legs and feet"):
+        bpy.ops.neural_ik.motion_fill()
+
+
+def test_actions_are_sampled_once_until_their_keys_change(posed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import bpy
+
+    own_clips = wing("blender.motion.own_clips")
+    sampled: list[list[str]] = []
+    real = own_clips.extract.extract
+
+    def counted(scene: Any, ob: Any, chosen: Any) -> Any:
+        sampled.append([action.name for action in chosen])
+        return real(scene, ob, chosen)
+
+    monkeypatch.setattr(own_clips.extract, "extract", counted)
+    own_clips.forget()
+    for _ in range(2):
+        assert bpy.ops.neural_ik.motion_fill() == {"FINISHED"}
+    assert [len(names) for names in sampled] == [5]
+    bpy.data.actions["kick"].use_frame_range = True
+    assert bpy.ops.neural_ik.motion_fill() == {"FINISHED"}
+    assert sampled[1:] == [["kick"]]
