@@ -50,10 +50,11 @@ def hold(
     ground: Ground = flat_ground,
     slack: float = SLACK,
     fixed: np.ndarray | None = None,
+    lift: bool = True,
 ) -> Held:
     """The motion with feet that stand wherever ``contact`` says so; frames that are farther from a contact than 0.2 s stay.
 
-    A foot is never below the floor, standing or not.
+    A foot is never below the floor, standing or not, unless ``lift`` is false.
 
     Args:
         skeleton: with legs of thigh, shin, foot and toe.
@@ -65,6 +66,7 @@ def hold(
         slack: [m/s] that a standing foot may go on moving.
         fixed: (F) bool, frames that stay as they are whatever their contacts say; a foot that stands in one of them stands
             there, and what it would have been moved by is taken out of the frames between two of them evenly.
+        lift: raise feet that are below the floor wherever they are; False: only near contacts.
 
     Raises:
         ValueError: where ``contact`` has another shape, or the skeleton no such legs.
@@ -76,7 +78,7 @@ def hold(
     turned, heads = foot_pins.forward(skeleton, turns, root)
     points = foot_points(skeleton, turned, heads)
     moved = np.stack(
-        [_moves(points[:, k], contact[:, k], fps, ground, slack) for k in range(len(skeleton.feet))], axis=1
+        [_moves(points[:, k], contact[:, k], fps, ground, slack, lift) for k in range(len(skeleton.feet))], axis=1
     )
     feet = list(skeleton.feet)
     if fixed is not None:
@@ -105,7 +107,7 @@ def without_moving(moves: np.ndarray, fixed: np.ndarray) -> np.ndarray:
     return moves - taken.reshape(moves.shape)
 
 
-def _moves(points: np.ndarray, contact: np.ndarray, fps: float, ground: Ground, slack: float) -> np.ndarray:
+def _moves(points: np.ndarray, contact: np.ndarray, fps: float, ground: Ground, slack: float, lift: bool) -> np.ndarray:
     """(F, 3) [m] by how much a foot with ``points`` (F, 3, 3) has to move."""
     moved = np.zeros((len(points), 3))
     above = points[..., 2] - ground(points[..., :2])
@@ -116,17 +118,21 @@ def _moves(points: np.ndarray, contact: np.ndarray, fps: float, ground: Ground, 
             there = points[first:last] + moved[first:last, None]
             moved[first:last, 2] -= (there[..., 2] - ground(there[..., :2])).min(axis=1)
     width = max(1, round(BLEND * fps))
-    fading = moved.copy()
+    fading, near = moved.copy(), np.full(len(points), float(lift))
     for (_, begin), (end, _) in zip([(0, 0), *stands], [*stands, (len(points), 0)], strict=True):
         rows = np.arange(begin, end)
         before, after = begin > 0, end < len(points)
         reach = min(width, end - begin + 1) if before and after else width
         if before:
-            fading[rows] += (1 - eased((rows - begin + 1) / reach))[:, None] * moved[begin - 1]
+            share = 1 - eased((rows - begin + 1) / reach)
+            near[rows] = np.maximum(near[rows], share)
+            fading[rows] += share[:, None] * moved[begin - 1]
         if after:
-            fading[rows] += (1 - eased((end - rows) / reach))[:, None] * moved[end]
+            share = 1 - eased((end - rows) / reach)
+            near[rows] = np.maximum(near[rows], share)
+            fading[rows] += share[:, None] * moved[end]
     there = points + fading[:, None]
-    fading[:, 2] += np.maximum(-(there[..., 2] - ground(there[..., :2])).min(axis=1), 0) * ~contact
+    fading[:, 2] += np.maximum(-(there[..., 2] - ground(there[..., :2])).min(axis=1), 0) * ~contact * near
     return fading
 
 

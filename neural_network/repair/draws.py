@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core import rotations
 from ..core.contacts import truth_contacts
 from ..core.skeleton import Skeleton
 from ..ik.foot_pins import forward
 from ..motion import features
 from ..motion.pose_set import PoseSet
+from ..rigs import on_body
 from . import corruption, plain
 from .correction import Correction, between, numbers_of
 from .corruption import KINDS
-from .inputs import Seen, seen
+from .inputs import BONES, Seen, seen
 
 FRAMES = 128
 """Of a window."""
@@ -52,18 +52,24 @@ def take_name(clip: str) -> str:
     return name.split("-")[0] if name[:1].isdigit() else name
 
 
-def takes_of(poses: PoseSet) -> list[Take]:
-    """The takes in a file, each once; ValueError where frame rates differ from 30."""
+def takes_of(poses: PoseSet) -> tuple[Skeleton, list[Take]]:
+    """The body that the takes in a file are on, as characters are seen in use, and the takes, each once.
+
+    ValueError where frame rates differ from 30, or the bones are not those of the reference rig.
+    """
     if not np.allclose(poses.clip_fps, 30):
         raise ValueError("expected clips of 30 frames a second; import with --fps 30")
+    if poses.skeleton.count != BONES or not set(on_body.NEEDED) <= set(poses.skeleton.names):
+        raise ValueError(
+            f"expected the reference rig's {BONES} bones, got {poses.skeleton.count}; import with --rig reference"
+        )
+    who = on_body.character(poses.skeleton, poses.skeleton.names)
     out: dict[str, Take] = {}
     for clip, label in enumerate(poses.clip_names):
         name, rows = take_name(label), poses.rows(clip)
         if name not in out:
-            core = poses.skeleton.to_core(poses.rot[rows].astype(np.float64))
-            root = poses.root_pos[rows].astype(np.float64) @ poses.skeleton.axes.T
-            out[name] = Take(name, rotations.matrix_from_axis_angle(core), root)
-    return list(out.values())
+            out[name] = Take(name, *on_body.to_body(who, poses.rot[rows], poses.root_pos[rows]))
+    return who.body, list(out.values())
 
 
 def true_contacts(skeleton: Skeleton, turns: np.ndarray, root: np.ndarray) -> np.ndarray:

@@ -137,8 +137,8 @@ def rivals_of(skeleton: Skeleton, networks: Mapping[str, Network]) -> dict[str, 
 
 def measured(networks: Mapping[str, Network], poses: PoseSet, seed: int, count: int) -> Iterator[Figure]:
     """Every figure; ValueError where nobody held out is in ``poses``."""
-    skeleton = poses.skeleton
-    takes = [t for t in draws.takes_of(poses) if len(t.root) >= draws.FEWEST]
+    skeleton, takes = draws.takes_of(poses)
+    takes = [t for t in takes if len(t.root) >= draws.FEWEST]
     walks = [t for t in takes if t.subject in WALKS]
     others = [t for t in takes if t.subject in ACROBATICS]
     if not walks:

@@ -138,7 +138,7 @@ def repair(
         edited = _edited(given, found)
         if not pins or not edited.any():
             return Repaired(turns, root, given, judged)
-        held = held_feet.hold(body, turns, root, edited, fps, ground)
+        held = held_feet.hold(body, turns, root, edited, fps, ground, lift=False)
         return Repaired(held.turns, held.root, given, judged, float(held.missing.max()))
     way = _rooted(body, turns, fixed, way, fps, found, judged, correction, ground)
     if not pins:

@@ -24,7 +24,6 @@ from ..motion import pose_set
 from . import draws, network
 from .arguments import rivals_path
 from .batches import Batches
-from .inputs import BONES
 from .network import SIZES
 
 Say = Callable[[str], None]
@@ -49,12 +48,8 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
         raise ValueError(f"--networks: expected some of {', '.join(SIZES)}, got {', '.join(sorted(unknown))}")
     clear_cancel_file(args.cancel_file)
     poses = pose_set.load(args.data)
-    skeleton = poses.skeleton
-    if skeleton.count != BONES:
-        raise ValueError(
-            f"--data: expected the reference rig's {BONES} bones (import --rig reference), got {skeleton.count}"
-        )
-    takes = [t for t in draws.takes_of(poses) if len(t.root) >= draws.FEWEST]
+    skeleton, takes = draws.takes_of(poses)
+    takes = [t for t in takes if len(t.root) >= draws.FEWEST]
     takes = sorted((t for t in takes if t.subject not in args.leave_out), key=lambda t: t.name)
     if len(takes) < 3:
         raise ValueError(f"--data: expected three takes of {draws.FEWEST} frames or more, got {len(takes)}")
