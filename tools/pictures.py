@@ -18,6 +18,8 @@ SCENARIOS = {
     "newcomer": "[0-9]_*.png",
     "roles": "roles.png",
     "gait": "gait_panel.png",
+    "filling": "motion_panel.webp",
+    "feet": "feet_panel.webp",
     "dragging": "live_2_dragged.png",
     "teaching": "live_learning.png",
 }

@@ -105,6 +105,24 @@ def test_continue_goes_on_from_the_playhead_towards_an_object(posed: Any) -> Non
     assert max(keys["co"][:, 0].max() for keys in keys_of(posed).values()) == 56
 
 
+def test_on_a_platform_the_same_poses_are_filled_with_the_same_motion_up_there(posed: Any) -> None:
+    import bpy
+
+    made = []
+    for _ in range(2):
+        assert bpy.ops.neural_ik.motion_fill() == {"FINISHED"}
+        made.append(wing("blender.host.ghost").current("MOTION"))
+        way = np.array(posed.data.bones["Hips"].matrix_local)[:3, :3].T @ [0, 0, 1.0]
+        for curve in curves(posed):
+            if curve.data_path.endswith("location"):
+                for point in curve.keyframe_points:
+                    point.co[1] += way[curve.array_index]
+                curve.update()
+    off = made[1].motion.heads - made[0].motion.heads
+    np.testing.assert_allclose(off, np.broadcast_to([0, 0, 1.0], off.shape), atol=0.03)
+    assert any(line.startswith("Floor at 0.9") for line in made[1].figures)
+
+
 def test_what_cannot_be_filled_is_told_so_and_nothing_changes(posed: Any) -> None:
     import bpy
 

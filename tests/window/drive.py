@@ -163,7 +163,7 @@ def press(operator: str) -> Steps:
 
 
 def picture(path: Path, crop: str = "") -> Steps:
-    """Save what the window shows, cropped ("WxH+X+Y") and with few colours, where ImageMagick is there to do it."""
+    """Save what the window shows as WebP, or PNG with few colours, cropped ("WxH+X+Y"), where ImageMagick is there to do it."""
     area().tag_redraw()
     yield 0.4
     # Blender's own bpy.ops.screen.screenshot is black with software rendering.
@@ -171,7 +171,12 @@ def picture(path: Path, crop: str = "") -> Steps:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     words = ["import", "-window", "root", *(["-crop", crop, "+repage"] if crop else [])]
-    subprocess.run([*words, "+dither", "-colors", "96", "-strip", f"PNG8:{path}"], check=True)
+    kind = (
+        ["-quality", "70", "-strip", f"WEBP:{path}"]
+        if path.suffix == ".webp"
+        else ["+dither", "-colors", "96", "-strip", f"PNG8:{path}"]
+    )
+    subprocess.run([*words, *kind], check=True)
 
 
 class Gaps:

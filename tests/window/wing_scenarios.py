@@ -94,7 +94,7 @@ def filling(install: Callable[[], Steps], out: Path) -> Steps:
     yield from until(lambda: shown() is not None, "the ghost again")
     scene.frame_set(14)
     yield 0.5
-    yield from picture(out / "motion_panel.png", CROP)
+    yield from picture(out / "motion_panel.webp", CROP)
     yield from press("neural_ik.ghost_accept")
     yield from until(lambda: shown() is None, "the keys")
     now = every_key()
@@ -133,7 +133,7 @@ def feet(install: Callable[[], Steps], out: Path) -> Steps:
     assert any(line.startswith("Standing feet slide") for line in shown().figures), shown().figures
     assert all(np.array_equal(keys["co"], every_key()[path]["co"]) for path, keys in slid.items())
     yield 0.5
-    yield from picture(out / "feet_panel.png", CROP)
+    yield from picture(out / "feet_panel.webp", CROP)
     yield from press("neural_ik.ghost_accept")
     yield from until(lambda: shown() is None, "the keys")
     assert not all(np.array_equal(keys["co"], every_key()[path]["co"]) for path, keys in slid.items())

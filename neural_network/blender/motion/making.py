@@ -31,6 +31,10 @@ from . import key_frames, own_clips
 
 BESIDE = 10  # [frames] that are read before the first key and after the last one
 HISTORY = 30  # [frames] before the playhead, with it, that Continue goes on from
+BELOW, ABOVE = (
+    0.05,
+    0.25,
+)  # [m] and [leg lengths]: a lowest foot that is farther from the origin's height stands on another floor
 NAMED = 3  # clips that the figures name
 
 
@@ -85,11 +89,12 @@ def fill(context: bpy.types.Context) -> Generator[Progress, None, Made]:
     shown = yield from shown_motion.read(context, ob, frames)
     searched = yield from library(context, ob, shown.who, (keys[0], keys[-1]))
     known = [i for i, f in enumerate(frames) if f <= keys[0] or f >= keys[-1] or f in keys]
+    up = np.array([0, 0, floor_of(shown.who.body, shown.turns[known], shown.root[known])])
     filled: Filled | None = None
     for step in filling.steps(
         shown.who.body,
         shown.turns,
-        shown.root,
+        shown.root - up,
         known,
         searched,
         fps=shown.fps,
@@ -103,9 +108,10 @@ def fill(context: bpy.types.Context) -> Generator[Progress, None, Made]:
             yield Progress(step[0], step[1], f"filling gap {step[0] + 1} of {step[1]}")
     assert filled is not None
     generated = filled.generated
-    motion = shown_motion.motion(ob, shown, shown.frames, filled.turns, filled.root, generated)
+    motion = shown_motion.motion(ob, shown, shown.frames, filled.turns, filled.root + up, generated)
     said = (
-        feet_figures(shown.who.body, (shown.turns, shown.root), (filled.turns, filled.root), generated, shown.fps),
+        feet_figures(shown.who.body, (shown.turns, shown.root - up), (filled.turns, filled.root), generated, shown.fps),
+        floor_figure(up[2]),
         sources(searched, filled.source[generated]),
         *filled.notes,
     )
@@ -127,10 +133,11 @@ def go_on(context: bpy.types.Context) -> Generator[Progress, None, Made]:
     searched = yield from library(context, ob, shown.who, None)
     yield Progress(0, 1, "going on")
     body = shown.who.body
+    up = np.array([0, 0, floor_of(body, shown.turns, shown.root)])
     made = continuing.continue_(
         body,
         shown.turns,
-        shown.root,
+        shown.root - up,
         own.frames,
         searched,
         fps=shown.fps,
@@ -141,11 +148,11 @@ def go_on(context: bpy.types.Context) -> Generator[Progress, None, Made]:
         heading=_heading(shown, own.turn) if own.target is None and own.use_turn else None,
     )
     turns = np.concatenate([shown.turns, made.turns])
-    root = np.concatenate([shown.root, made.root])
+    root = np.concatenate([shown.root - up, made.root])
     generated = np.arange(len(turns)) >= len(shown.turns)
     reached = frames[0] + np.arange(len(turns))
-    motion = shown_motion.motion(ob, shown, reached, turns, root, generated)
-    said = [feet_figures(body, None, (turns, root), generated, shown.fps)]
+    motion = shown_motion.motion(ob, shown, reached, turns, root + up, generated)
+    said = [feet_figures(body, None, (turns, root), generated, shown.fps), floor_figure(up[2])]
     if own.target is not None:
         away = float(np.linalg.norm(root[-1, :2] - goal_of(ob, own.target)))
         said.append(f"Ends {away:.2f} m from {own.target.name}")
@@ -167,6 +174,19 @@ def _heading(shown: Shown, turn: float) -> float:
 
 
 # ---- figures
+
+
+def floor_of(body: Skeleton, turns: np.ndarray, root: np.ndarray) -> float:
+    """[m] the height of the floor under known frames: that of the character's origin, unless its lowest foot is far from it."""
+    heads = fk.walk(body.parents, turns, body.offsets, root)[1]
+    feet = [heads[:, list(ends)] for ends in (body.feet, body.toes)]
+    lowest = float(contacts.foot_heights(feet[0], feet[1], body.foot_rest - body.floor).min())
+    return lowest if not -BELOW < lowest < ABOVE * body.leg_length else 0.0
+
+
+def floor_figure(height: float) -> str:
+    """Where the floor is; empty where it is at the character's origin."""
+    return f"Floor at {height:.2f} m, under its lowest foot" if height else ""
 
 
 def feet_figures(
