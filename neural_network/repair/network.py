@@ -127,7 +127,6 @@ def load(path: str | os.PathLike[str] = SHIPPED) -> dict[str, Network]:
     if not isinstance(kinds, list) or not kinds or not set(kinds) <= set(SIZES):
         raise ValueError(f"{name}: expected networks of {', '.join(SIZES)}, got {kinds}")
     try:
-        model_file.require_learned(found.tensors)
         out = {}
         for kind in kinds:
             own = {
@@ -135,6 +134,7 @@ def load(path: str | os.PathLike[str] = SHIPPED) -> dict[str, Network]:
                 for key, value in found.tensors.items()
                 if key.startswith(f"{kind}/")
             }
+            model_file.require_learned(own)
             shapes = {"mean": (SEEN,), "spread": (SEEN,), "outputs.bias": (OUTPUTS,)}
             for key, shape in shapes.items():
                 if key not in own or own[key].shape != shape:

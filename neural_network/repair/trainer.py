@@ -63,7 +63,8 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
         draws.batch(skeleton, held, args.batch_size, np.random.default_rng((args.seed, 7, k))) for k in range(JUDGED)
     ]
     looked = [
-        draws.batch(skeleton, kept, 32, np.random.default_rng((args.seed, 5, k)))["numbers"] for k in range(LOOKED)
+        draws.batch(skeleton, kept, args.batch_size, np.random.default_rng((args.seed, 5, k)))["numbers"]
+        for k in range(LOOKED)
     ]
     flat = np.concatenate(looked).reshape(-1, looked[0].shape[-1])
     mean, spread = flat.mean(axis=0), np.maximum(flat.std(axis=0), LEAST_SPREAD)
