@@ -16,7 +16,10 @@ from .corruption import KINDS
 from .network import Said
 
 SURE = 0.5  # chance from which something counts as wrong
-SLIDES = 6.0  # [mm a frame at 30 a second] standing feet of captured motion slide less on average
+SLIDES = (
+    2.5,
+    0.8,
+)  # [mm a frame at 30 a second] standing feet of captured motion slide less on average, and for each m/s of the Hips
 STANDS = 0.03  # [m] the standing feet of sound motion are no farther from the floor
 
 
@@ -45,13 +48,16 @@ class Judgement:
 def standing(
     body: Skeleton, turns: np.ndarray, root: np.ndarray, fps: float, contact: np.ndarray, ground: Ground
 ) -> tuple[float, float]:
-    """How fast standing feet slide [mm a frame at 30 a second] and how far they are from the floor [m], the median; 0 without."""
+    """How fast standing feet slide, in shares of the most that is sound, and how far they are from the floor [m], the median; 0
+    where none stands."""
     points = foot_points(body, *forward(body, turns, root))
     points[..., 2] -= ground(points[..., :2])
     slides = metrics.slides(points, contact)
     low = points[..., 2].min(axis=-1)[contact]
+    speed = float(np.median(np.linalg.norm(np.diff(root[:, :2], axis=0), axis=-1))) * fps
+    most = (SLIDES[0] + SLIDES[1] * speed) * 30 / fps
     return (
-        float(slides.mean()) * fps / 30 if slides.size else 0.0,
+        float(slides.mean()) / most if slides.size else 0.0,
         float(abs(np.median(low))) if low.size else 0.0,
     )
 
@@ -62,7 +68,7 @@ def by_rule(
     """The judgement without weights: by tremble, by how fast standing feet slide, and by how far they are from the floor."""
     slides, away = standing(body, turns, root, fps, contact, ground)
     pose = trembles(tremble(rotations.quaternion_from_matrix(turns)), fps)
-    return Judgement(bool(pose), bool(pose), slides > SLIDES, away > STANDS)
+    return Judgement(bool(pose), bool(pose), slides > 1, away > STANDS)
 
 
 def by_network(
@@ -74,11 +80,11 @@ def by_network(
     contact: np.ndarray,
     ground: Ground = flat_ground,
 ) -> Judgement:
-    """The judgement of a network, and of the standing feet that it found."""
+    """The judgement of a network, and of the standing feet that it found; feet that tremble say nothing of the root."""
     slides, away = standing(body, turns, root, fps, contact, ground)
     chance = dict(zip(KINDS, said.kinds.tolist(), strict=True))
     wrong = {kind: value > SURE for kind, value in chance.items()}
     quick = wrong["smooth"] or wrong["drop"]
     pose = wrong["noise"] or quick
-    way = wrong["drift"] or wrong["speed"] or slides > SLIDES
-    return Judgement(pose, quick, way, wrong["floor"] or away > STANDS, chance)
+    way = wrong["drift"] or wrong["speed"] or (slides > 1 and not pose)
+    return Judgement(pose, quick, way, wrong["floor"] or (away > STANDS and not pose), chance)
