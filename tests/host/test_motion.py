@@ -120,7 +120,15 @@ def test_on_a_platform_the_same_poses_are_filled_with_the_same_motion_up_there(p
                 curve.update()
     off = made[1].motion.heads - made[0].motion.heads
     np.testing.assert_allclose(off, np.broadcast_to([0, 0, 1.0], off.shape), atol=0.03)
-    assert any(line.startswith("Floor at 0.9") for line in made[1].figures)
+    (height,) = (float(line.split()[2]) for line in made[1].figures if line.startswith("Floor at"))
+    assert height == pytest.approx(1.0, abs=0.03)
+
+
+def test_what_is_known_beside_the_keys_is_what_somebody_captured(extension: Any) -> None:
+    key_frames = wing("blender.motion.key_frames")
+    keys = np.array([1.0, 2, 3, 7, 20, 40, 41, 42])
+    assert np.flatnonzero(key_frames.dense(keys, np.arange(50))).tolist() == [1, 2, 3, 4, 5, 6, 7, 20, 40, 41, 42]
+    assert not key_frames.dense(np.zeros(0), np.arange(5)).any()
 
 
 def test_what_cannot_be_filled_is_told_so_and_nothing_changes(posed: Any) -> None:

@@ -17,6 +17,7 @@ from ..host.rig import Rig
 from ..host.shown_motion import fps_of
 
 LONGEST = 20_000  # [frames] from the first to the last key of one Fill
+DENSE = 4.0  # [frames] between keys of motion that somebody captured or baked
 NEAR = 0.02  # [frames] a key this near to a whole frame is on it
 
 
@@ -94,14 +95,28 @@ def to_fill(context: bpy.types.Context, ob: Any, between: str) -> list[int]:
     return out
 
 
-def with_known(ob: Any, keys: list[int], beside: int, after: bool = True) -> list[int]:
-    """Consecutive frames from the first key to the last one, and up to ``beside`` more at each end that the action has motion on.
+def dense(at: np.ndarray, frames: np.ndarray) -> np.ndarray:
+    """(F) bool: the frames on which motion was captured or baked, with keys (K, ascending) close enough before and after."""
+    if not len(at):
+        return np.zeros(len(frames), bool)
+    after = np.searchsorted(at, frames - NEAR)
+    high, low = at[np.minimum(after, len(at) - 1)], at[np.maximum(after - 1, 0)]
+    on = np.abs(high - frames) <= NEAR
+    return ((high - low <= DENSE) | on) & (frames >= at[0] - NEAR) & (frames <= at[-1] + NEAR)
 
-    ``after``: also behind the last one.
-    """
+
+def around(ob: Any, keys: list[int], beside: int) -> list[int]:
+    """Consecutive frames from the first key to the last one, with up to ``beside`` more at each end where keys are dense: how the
+    body moves there is known, while between poses Blender only interpolates."""
     at, _ = of(ob, motion_channels.rig_of(ob))
-    first, last = keys[0], keys[-1]
-    if len(at):
-        first = min(first, max(first - beside, int(np.ceil(at[0] - NEAR))))
-        last = max(last, min(last + beside, int(np.floor(at[-1] + NEAR)))) if after else last
-    return list(range(first, last + 1))
+    before = keys[0] - np.arange(1, beside + 1)
+    after = keys[-1] + np.arange(1, beside + 1)
+    counts = [int(np.argmin(np.append(dense(at, frames), False))) for frames in (before, after)]
+    return list(range(keys[0] - counts[0], keys[-1] + counts[1] + 1))
+
+
+def up_to(ob: Any, frame: int, most: int) -> list[int]:
+    """Consecutive frames up to ``frame``, at most ``most``, from the first key on where it is in keyed motion."""
+    at, _ = of(ob, motion_channels.rig_of(ob))
+    first = max(frame - most + 1, int(np.ceil(at[0] - NEAR))) if len(at) else frame
+    return list(range(min(first, frame), frame + 1))

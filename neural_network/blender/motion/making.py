@@ -85,7 +85,7 @@ def fill(context: bpy.types.Context) -> Generator[Progress, None, Made]:
     own = ob.neural_ik_motion
     keys = key_frames.to_fill(context, ob, own.between)
     shown_motion.character_of(ob)
-    frames = key_frames.with_known(ob, keys, BESIDE)
+    frames = key_frames.around(ob, keys, BESIDE)
     shown = yield from shown_motion.read(context, ob, frames)
     searched = yield from library(context, ob, shown.who, (keys[0], keys[-1]))
     known = [i for i, f in enumerate(frames) if f <= keys[0] or f >= keys[-1] or f in keys]
@@ -128,7 +128,7 @@ def go_on(context: bpy.types.Context) -> Generator[Progress, None, Made]:
     scene: Any = context.scene
     shown_motion.character_of(ob)
     now = int(scene.frame_current)
-    frames = key_frames.with_known(ob, [now], HISTORY - 1, after=False)
+    frames = key_frames.up_to(ob, now, HISTORY)
     shown = yield from shown_motion.read(context, ob, frames)
     searched = yield from library(context, ob, shown.who, None)
     yield Progress(0, 1, "going on")

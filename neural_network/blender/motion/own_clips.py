@@ -13,9 +13,11 @@ from typing import Any
 import bpy
 import numpy as np
 
+from ...core import contacts
+from ...core import forward_kinematics as fk
 from ...core.contacts import runs
+from ...core.skeleton import Skeleton
 from ...motion import pose_set
-from ...motion.characters import same_rig
 from ...rigs import on_body
 from ...rigs.on_body import Character
 from ..data import extract
@@ -26,7 +28,6 @@ from . import key_frames
 Sample = tuple[str, np.ndarray, np.ndarray, float]
 """A clip: its name, turns (F, 23, 3, 3) and Hips' heads (F, 3) [m] on the character's body, and frames a second."""
 MOST = 1000  # actions that are kept
-DENSE = 4.0  # [frames] between keys of motion that somebody captured or baked
 SHORTEST = 12  # [frames] of a clip that is of use
 
 _sampled: dict[tuple[str, bytes], Sample | None] = {}
@@ -34,8 +35,9 @@ _sampled: dict[tuple[str, bytes], Sample | None] = {}
 
 
 def forget() -> None:
-    """Forget every sampled action."""
+    """Forget every sampled action, and the shipped clips."""
     _sampled.clear()
+    _shipped.clear()
 
 
 def chosen(ob: Any) -> list[Any]:
@@ -95,13 +97,8 @@ def _parts(sample: Sample, ob: Any, assigned: Any, left_out: tuple[int, int] | N
     if name != assigned.name:
         return [sample]
     start = assigned.frame_start if assigned.use_frame_range else assigned.curve_frame_range[0]
-    at, _ = key_frames.of(ob, motion_channels.rig_of(ob))
     frames = start + np.arange(len(turns))
-    after = np.searchsorted(at, frames)
-    kept = np.ones(len(turns), bool)
-    if len(at):
-        high, low = at[np.minimum(after, len(at) - 1)], at[np.maximum(after - 1, 0)]
-        kept = (high - low <= DENSE) & (frames >= at[0]) & (frames <= at[-1])
+    kept = key_frames.dense(key_frames.of(ob, motion_channels.rig_of(ob))[0], frames)
     if left_out is not None:
         kept &= (frames <= left_out[0]) | (frames >= left_out[1])
     return [(name, turns[first:last], root[first:last], fps) for first, last in runs(kept)]
@@ -122,19 +119,31 @@ def _content(action: Any, ob: Any) -> bytes:
     return out.digest()
 
 
-_shipped: list[Any] = []
+_shipped: dict[bytes, list[Sample]] = {}
+"""The lengths of a body -> the shipped clips on it, of the body that was asked for last."""
 
 
 def shipped_clips(who: Character) -> list[Sample]:
-    """The clips that came with Neural IK, with the travel of the character's own legs."""
-    if not _shipped:
+    """The clips that came with Neural IK, with the travel of the character's own legs and with its feet on the same floor."""
+    key = who.body.offsets.tobytes()
+    if key not in _shipped:
         poses = pose_set.load(memory.SHIPPED_DATA)
-        _shipped.append((poses, on_body.character(poses.skeleton, poses.skeleton.names)))
-    poses, whose = _shipped[0]
-    scale = 1.0 if same_rig(whose.body, who.body) else who.body.leg_length / whose.body.leg_length
-    out: list[Sample] = []
-    for clip, name in enumerate(poses.clip_names):
-        rows = poses.rows(clip)
-        turns, root = on_body.to_body(whose, poses.rot[rows], poses.root_pos[rows])
-        out.append((name, turns, scale * root, float(poses.clip_fps[clip])))
-    return out
+        whose = on_body.character(poses.skeleton, poses.skeleton.names)
+        scale = who.body.leg_length / whose.body.leg_length
+        made: list[Sample] = []
+        for clip, name in enumerate(poses.clip_names):
+            rows = poses.rows(clip)
+            turns, root = on_body.to_body(whose, poses.rot[rows], poses.root_pos[rows])
+            own = scale * root
+            own[:, 2] += scale * _floor(whose.body, turns, root) - _floor(who.body, turns, own)
+            made.append((name, turns, own, float(poses.clip_fps[clip])))
+        _shipped.clear()
+        _shipped[key] = made
+    return _shipped[key]
+
+
+def _floor(body: Skeleton, turns: np.ndarray, root: np.ndarray) -> float:
+    """[m] the height of the floor under a motion."""
+    heads = fk.walk(body.parents, turns, body.offsets, root)[1]
+    feet = [heads[:, list(ends)] for ends in (body.feet, body.toes)]
+    return contacts.ground_height(contacts.foot_heights(feet[0], feet[1], body.foot_rest - body.floor))
