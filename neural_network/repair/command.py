@@ -51,7 +51,12 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
         parser = _command(words, say, run, name, help=text)
         _files(parser)
         if name == "fix":
-            parser.add_argument("--contacts", type=Path, metavar="C.npz", help="its `contact` instead of those found")
+            parser.add_argument(
+                "--contacts",
+                type=Path,
+                metavar="C.npz",
+                help="its `contact` is held instead; where it has `hands` (F, 2), these too",
+            )
         _weights(parser)
     parser = _command(words, say, run_corrupt, "corrupt", help="spoil clean motion on purpose, to measure repairs")
     _files(parser)
@@ -151,20 +156,24 @@ def run_contacts(args: argparse.Namespace, say: Say) -> int:
 def run_fix(args: argparse.Namespace, say: Say) -> int:
     """Fix Feet."""
     poses, who = _loaded(args, **{"--contacts": args.contacts})
-    given = None
-    if args.contacts is not None:
-        given = read_archive(args.contacts, "contacts", ("contact",)).get("contact")
-        if given is None or given.shape != (poses.frames, 2) or given.dtype != bool:
-            got = "none" if given is None else f"{given.shape} {given.dtype}"
-            raise ValueError(
-                f"{args.contacts.name}: expected `contact` ({poses.frames}, 2) bool, got {got}; repair contacts writes one"
-            )
+    given = {} if args.contacts is None else _flags(args.contacts, poses.frames)
 
     def fix(rows: slice, fps: float, clip: int, learned: Network | None) -> Fixed:
-        own = None if given is None else given[rows]
-        return fixing.fix(who, poses.rot[rows], poses.root_pos[rows], fps, own, _floor(poses, clip), learned)
+        own, hands = (None if key not in given else given[key][rows] for key in ("contact", "hands"))
+        return fixing.fix(who, poses.rot[rows], poses.root_pos[rows], fps, own, _floor(poses, clip), learned, hands)
 
     return _all_clips(args, say, poses, fix)
+
+
+def _flags(path: Path, frames: int) -> dict[str, np.ndarray]:
+    """`contact` and, where it is there, `hands` (F, 2) bool of a file."""
+    found = read_archive(path, "contacts", ("contact", "hands"))
+    if "contact" not in found:
+        raise ValueError(f"{path.name}: expected `contact` ({frames}, 2) bool, got none; repair contacts writes one")
+    for key, value in found.items():
+        if value.shape != (frames, 2) or value.dtype != bool:
+            raise ValueError(f"{path.name}: expected `{key}` ({frames}, 2) bool, got {value.shape} {value.dtype}")
+    return found
 
 
 def run_clean(args: argparse.Namespace, say: Say) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from ..core import metrics, rotations
 from ..core.contacts import foot_points, runs
 from ..core.skeleton import Skeleton
-from ..ik import held_feet
+from ..ik import held_bones, held_feet
 from ..ik.foot_pins import Ground, flat_ground, forward
 from ..motion import features
 from ..rigs import on_body
@@ -215,6 +215,7 @@ def fix(
     contact: np.ndarray | None = None,
     ground: Ground | None = None,
     network: Network | None = None,
+    hands: np.ndarray | None = None,
 ) -> Fixed:
     """Fix Feet: the action with feet that stand, on its own way, on the floor; a sound one comes back as it was.
 
@@ -226,16 +227,17 @@ def fix(
         contact: (F, 2) bool when feet are to stand; None: found.
         ground: heights [m] of the floor under points (..., 2) [m, armature]; None: level at 0.
         network: what was trained, :func:`.network.load`; None: plain methods.
+        hands: (F, 2) bool when the left and the right hand are to stay where they are; None: never.
 
     Raises:
         ValueError: in words, for one frame, numbers that are none, contacts of another length.
     """
-    return _made(who, rot, root, fps, contact, ground or flat_ground, network, pins=True)
+    return _made(who, rot, root, fps, contact, ground or flat_ground, network, True, hands)
 
 
 def clean(who: Character, rot: np.ndarray, root: np.ndarray, fps: float, network: Network | None = None) -> Fixed:
     """Clean: the action without tremble, drops and drift; feet are not held. As :func:`fix` otherwise."""
-    return _made(who, rot, root, fps, None, flat_ground, network, pins=False)
+    return _made(who, rot, root, fps, None, flat_ground, network, False, None)
 
 
 def require_motion(who: Character, rot: np.ndarray, root: np.ndarray, fps: float) -> None:
@@ -264,10 +266,15 @@ def _made(
     ground: Ground,
     network: Network | None,
     pins: bool,
+    hands: np.ndarray | None,
 ) -> Fixed:
     require_motion(who, rot, root, fps)
     turns, way = on_body.to_body(who, rot, root)
     done = repair(who.body, turns, way, fps, network, contact, ground, pins)
+    if hands is not None and np.any(hands):
+        ends = [who.body.names.index(f"{side}Hand") for side in ("Left", "Right")]
+        held, _ = held_bones.hold_ends(who.body, done.turns, done.root, ends, hands, fps)
+        done = replace(done, turns=held)
     kinds = done.judged.kinds
     before = figures(who.body, turns, way, fps, done.contact, ground)
     notes = list(done.judged.notes)

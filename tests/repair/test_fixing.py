@@ -70,6 +70,16 @@ def test_another_rig_keeps_what_the_body_knows_nothing_of() -> None:
     np.testing.assert_allclose(done.rot[:, hands], rot[:, hands], atol=1e-5)
 
 
+def test_hands_are_held_where_it_is_asked() -> None:
+    rot, root = rows()
+    hands = np.zeros((90, 2), bool)
+    hands[40:46, 1] = True
+    done = fixing.fix(WHO, rot, root, FPS, hands=hands)
+    heads = forward(WHO.body, *on_body.to_body(WHO, done.rot, done.root))[1]
+    assert np.ptp(heads[40:46, RIG.names.index("RightHand")], axis=0).max() < 0.002
+    np.testing.assert_array_equal(done.rot[:30], rot[:30])
+
+
 def test_on_a_ramp_feet_stand_on_the_ramp() -> None:
     rot, root = rows()
 
