@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from .conftest import wing
-from .test_ghost import curves, keys_of, require_kept
+from .test_ghost import curves, heads, keys_of, require_kept
 
 DRIFT = 0.008
 """[m] a frame by which the drifting walk slides ahead."""
@@ -45,8 +45,11 @@ def test_contacts_become_markers_and_markers_contacts(demo: Any) -> None:
     next(m for m in action.pose_markers if m.name == "Left Foot up" and m.frame == 21).frame = 25
     assert markers.read(action, 1, 30)[:, 0].sum() == 6 + 12
     action.pose_markers.new("hit").frame = 9
+    bpy.context.scene.frame_set(7)
+    assert bpy.ops.neural_ik.feet_mark(what="Left Hand up") == {"FINISHED"}
     assert markers.write(action, 1, np.ones((30, 2), bool)) == 2
     assert markers.read(action, 1, 30).all()
+    assert markers.read(action, 1, 30, markers.HANDS).sum(axis=0).tolist() == [6, 0]
     assert bpy.ops.neural_ik.feet_forget() == {"FINISHED"}
     assert [marker.name for marker in action.pose_markers] == ["hit"]
     assert markers.read(action, 1, 30) is None
@@ -87,8 +90,14 @@ def test_feet_stand_where_markers_say_so(drifting: Any) -> None:
     kept = np.zeros_like(found)
     kept[first + 2 : first + count, foot] = True
     markers.write(action, 1, kept)
+    markers.add(action, "Right Hand down", 12)
+    markers.add(action, "Right Hand up", 17)
     assert bpy.ops.neural_ik.feet_fix() == {"FINISHED"}
     motion = ghost().motion
+    hand = motion.rig.skeleton.names.index("RightHand")
+    shown = heads(drifting, motion, range(12, 17))[:, hand]
+    ways = [np.linalg.norm(np.diff(places, axis=0), axis=1).sum() for places in (motion.heads[11:16, hand], shown)]
+    assert ways[0] < 0.6 * ways[1]  # as far as the arm reaches
     toe = motion.rig.skeleton.names.index(("LeftToeBase", "RightToeBase")[foot])
     middle = slice(first + count // 2, first + count // 2 + 3)
     assert np.linalg.norm(np.diff(motion.heads[middle, toe, :2], axis=0), axis=1).max() < 0.5 * DRIFT

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When feet stand, as pose markers of an action: one where a foot comes down, one where it leaves the floor.
+"""When feet stand and hands hold, as pose markers of an action: one where a foot comes down, one where it leaves the floor.
 
-They are ordinary pose markers (Action editor, Marker > Show Pose Markers): the user moves, deletes and adds them.
+They are ordinary pose markers (Action editor, Marker > Show Pose Markers): the user moves, deletes and adds them. Contacts of feet
+are found; hands hold where the user marks it.
 """
 
 from __future__ import annotations
@@ -13,21 +14,16 @@ import numpy as np
 from ...core.contacts import runs
 
 FEET = ("Left Foot", "Right Foot")
+HANDS = ("Left Hand", "Right Hand")
 """In the order of the columns of contacts."""
 DOWN, UP = "down", "up"
+NAMES = tuple(f"{limb} {what}" for limb in (*FEET, *HANDS) for what in (DOWN, UP))
+"""Of markers, such as "Left Foot down"."""
 
 
-def name(foot: int, what: str) -> str:
-    """The name of a marker, such as "Left Foot down"."""
-    return f"{FEET[foot]} {what}"
-
-
-NAMES = tuple(name(foot, what) for foot in range(len(FEET)) for what in (DOWN, UP))
-
-
-def own(action: Any) -> list[Any]:
-    """The markers of an action that say when feet stand. Blender adds a number to names that are there already."""
-    return [marker for marker in action.pose_markers if marker.name.split(".")[0] in NAMES]
+def own(action: Any, limbs: tuple[str, ...] = FEET + HANDS) -> list[Any]:
+    """The markers of an action that say when ``limbs`` stand or hold. Blender adds a number to names that are there already."""
+    return [m for m in action.pose_markers if m.name.split(".")[0] in NAMES and m.name.startswith(limbs)]
 
 
 def forget(action: Any) -> int:
@@ -39,11 +35,11 @@ def forget(action: Any) -> int:
 
 
 def write(action: Any, first: int, contact: np.ndarray) -> int:
-    """Mark contacts (F, 2) bool of the frames from ``first`` on, in place of all markers there; returns how many contacts.
+    """Mark contacts of feet (F, 2) bool on the frames from ``first`` on, in place of those there; returns how many contacts.
 
     A contact that begins or ends with the frames has no marker there.
     """
-    for marker in own(action):
+    for marker in own(action, FEET):
         if first <= marker.frame <= first + len(contact):
             action.pose_markers.remove(marker)
     count = 0
@@ -51,36 +47,32 @@ def write(action: Any, first: int, contact: np.ndarray) -> int:
         for begin, end in runs(contact[:, foot]):
             count += 1
             if begin > 0 or end == len(contact):
-                _add(action, name(foot, DOWN), first + begin)
+                add(action, f"{FEET[foot]} {DOWN}", first + begin)
             if end < len(contact):
-                _add(action, name(foot, UP), first + end)
+                add(action, f"{FEET[foot]} {UP}", first + end)
     return count
 
 
-def _add(action: Any, what: str, frame: int) -> None:
+def add(action: Any, what: str, frame: int) -> None:
+    """Add a marker, one of ``NAMES``, on a frame."""
     marker = action.pose_markers.new(what)
     marker.frame = frame
 
 
-def read(action: Any, first: int, frames: int) -> np.ndarray | None:
-    """(F, 2) bool contacts of ``frames`` frames from ``first`` on as the markers say; None where there are none.
+def read(action: Any, first: int, frames: int, limbs: tuple[str, ...] = FEET) -> np.ndarray | None:
+    """(F, limbs) bool contacts of ``frames`` frames from ``first`` on as the markers say; None where there are none.
 
     A foot stands from a marker "down" to the next "up", or to the end; before a first "up" it stands from the beginning.
     """
-    found = own(action)
-    if not found:
+    if not own(action, limbs):
         return None
-    out = np.zeros((frames, len(FEET)), bool)
-    for foot, called in enumerate(FEET):
-        marks = sorted(
-            (marker.frame, marker.name.split(".")[0] == name(foot, DOWN))
-            for marker in found
-            if marker.name.startswith(called)
-        )
+    out = np.zeros((frames, len(limbs)), bool)
+    for column, limb in enumerate(limbs):
+        marks = sorted((marker.frame, marker.name.split(".")[0].endswith(DOWN)) for marker in own(action, (limb,)))
         stands = bool(marks) and not marks[0][1]
         at = first
         for frame, down in [*marks, (first + frames, False)]:
             begin, end = (int(np.clip(f - first, 0, frames)) for f in (at, frame))
-            out[begin:end, foot] = stands
+            out[begin:end, column] = stands
             stands, at = down, frame
     return out

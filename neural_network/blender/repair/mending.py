@@ -39,6 +39,12 @@ def action_of(ob: Any) -> Any:
     return data.action
 
 
+def require_own(action: Any) -> None:
+    """Raise ValueError, in words, for an action that cannot be marked."""
+    if action.library is not None:
+        raise ValueError(f"{action.name} is linked from a library, and cannot be marked: make it local first")
+
+
 def frames_of(context: bpy.types.Context, ob: Any) -> range:
     """The frames that are repaired. Raises ValueError, in words, for too few or too many."""
     scene: Any = context.scene
@@ -98,10 +104,12 @@ def fix(context: bpy.types.Context) -> Generator[Progress, None, Made]:
     """The active character's motion with feet that stand where its markers say, or where contacts are found."""
     ob = rig.find(context)
     shown = yield from read(context, ob)
-    marked = contact_markers.read(action_of(ob), int(shown.frames[0]), len(shown.frames))
+    action, first, count = action_of(ob), int(shown.frames[0]), len(shown.frames)
+    marked = contact_markers.read(action, first, count)
+    hands = contact_markers.read(action, first, count, contact_markers.HANDS)
     yield Progress(0, 1, "fixing feet")
     under = floor(context, ob)
-    done = fixing.fix(shown.who, shown.rot, shown.root_pos, shown.fps, marked, under, network())
+    done = fixing.fix(shown.who, shown.rot, shown.root_pos, shown.fps, marked, under, network(), hands)
     said = "Contacts as marked" if marked is not None else "Contacts found; Find Contacts shows them on the timeline"
     return _made(ob, shown, done, (said,))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import bpy
 import numpy as np
+from bpy.props import EnumProperty
 
 from ...core.messages import counted
 from ..host import ghost, jobs, rig, shown_motion
@@ -38,10 +39,37 @@ class NEURAL_IK_OT_feet_contacts(jobs.Pumped, Button, bpy.types.Operator):
         """Mark them."""
         name, first, contact = result
         action = mending.action_of(bpy.data.objects[name])
-        if action.library is not None:
-            raise ValueError(f"{action.name} is linked from a library, and cannot be marked: make it local first")
+        mending.require_own(action)
         count = contact_markers.write(action, first, contact)
         return f"{counted(count, 'contact')} marked in {action.name}: Action editor, Marker, Show Pose Markers"
+
+
+class NEURAL_IK_OT_feet_mark(Button, bpy.types.Operator):
+    """Mark on the frame of the playhead that a foot comes down or leaves the floor, or that a hand holds or lets go"""
+
+    bl_idname = "neural_ik.feet_mark"
+    bl_label = "Mark at Playhead"
+    bl_options = {"REGISTER", "UNDO"}
+
+    what: EnumProperty(name="What", items=[(name, name, f"Add the marker {name}") for name in contact_markers.NAMES])
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """Why it cannot be pressed, in words; empty if it can."""
+        return no_character(context)
+
+    def execute(self, context: bpy.types.Context) -> set[str]:
+        """Add the marker."""
+        scene: Any = context.scene
+        try:
+            action = mending.action_of(rig.find(context))
+            mending.require_own(action)
+        except ValueError as error:
+            self.report({"ERROR"}, str(error))
+            return {"CANCELLED"}
+        contact_markers.add(action, self.what, scene.frame_current)
+        self.report({"INFO"}, f"{self.what} on frame {scene.frame_current} of {action.name}")
+        return {"FINISHED"}
 
 
 class NEURAL_IK_OT_feet_forget(Button, bpy.types.Operator):
@@ -59,7 +87,9 @@ class NEURAL_IK_OT_feet_forget(Button, bpy.types.Operator):
     def execute(self, context: bpy.types.Context) -> set[str]:
         """Remove them."""
         try:
-            count = contact_markers.forget(mending.action_of(rig.find(context)))
+            action = mending.action_of(rig.find(context))
+            mending.require_own(action)
+            count = contact_markers.forget(action)
         except ValueError as error:
             self.report({"ERROR"}, str(error))
             return {"CANCELLED"}
@@ -93,6 +123,7 @@ class NEURAL_IK_OT_feet_clean(ghost.Maker, bpy.types.Operator):
 
 _classes: tuple[Any, ...] = (
     NEURAL_IK_OT_feet_contacts,
+    NEURAL_IK_OT_feet_mark,
     NEURAL_IK_OT_feet_forget,
     NEURAL_IK_OT_feet_fix,
     NEURAL_IK_OT_feet_clean,

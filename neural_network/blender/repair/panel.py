@@ -34,6 +34,7 @@ class NEURAL_IK_PT_feet(CharacterPanel, bpy.types.Panel):
         marked = len(contact_markers.own(action)) if action is not None else 0
         row = column.row(align=True)
         row.operator("neural_ik.feet_contacts", icon="PMARKER_ACT")
+        row.operator_menu_enum("neural_ik.feet_mark", "what", text="", icon="ADD")
         if marked:
             row.operator("neural_ik.feet_forget", text="", icon="X")
             column.label(text=f"{counted(marked, 'marker')} on {action.name}", icon="BLANK1")
