@@ -17,23 +17,32 @@ from . import draws
 _shared: dict[str, Any] = {}
 
 
-def _begin(skeleton: Skeleton, takes: Sequence[draws.Take]) -> None:
-    _shared.update(skeleton=skeleton, takes=takes)
+def _begin(skeleton: Skeleton, takes: Sequence[draws.Take], gated: bool) -> None:
+    _shared.update(skeleton=skeleton, takes=takes, gated=gated)
 
 
 def _made(count: int, seed: tuple[int, int]) -> draws.Batch:
-    return draws.batch(_shared["skeleton"], _shared["takes"], count, np.random.default_rng(seed))
+    return draws.batch(
+        _shared["skeleton"], _shared["takes"], count, np.random.default_rng(seed), gated=_shared["gated"]
+    )
 
 
 class Batches:
     """Batches by their number, made ahead by ``jobs`` processes."""
 
     def __init__(
-        self, skeleton: Skeleton, takes: Sequence[draws.Take], count: int, seed: int, jobs: int, ahead: int = 3
+        self,
+        skeleton: Skeleton,
+        takes: Sequence[draws.Take],
+        count: int,
+        seed: int,
+        jobs: int,
+        gated: bool = False,
+        ahead: int = 3,
     ) -> None:
         self.count, self.seed, self.ahead = count, seed, ahead * jobs
         self.waiting: deque[tuple[int, AsyncResult[draws.Batch]]] = deque()
-        self.pool = multiprocessing.get_context("spawn").Pool(jobs, _begin, (skeleton, takes))
+        self.pool = multiprocessing.get_context("spawn").Pool(jobs, _begin, (skeleton, takes, gated))
         self._submit(0)
 
     def at(self, step: int) -> draws.Batch:

@@ -35,11 +35,15 @@ def between(
 ) -> Correction:
     """What leads from motion ``turns`` (F, J, 3, 3) and ``root`` (F, 3) [m] to the other."""
     by = rotations.axis_angle_from_matrix(np.swapaxes(turns, -1, -2) @ to_turns)
-    move = (to_root - root)[:, :2]
-    velocity = np.zeros_like(move)
-    velocity[:-1] = np.diff(move, axis=0) * fps
     level = features.yaw(features.headings(turns[:, 0]))[:, :2, :2]
-    return Correction(by, np.einsum("fba,fb->fa", level, velocity), (to_root - root)[:, 2])
+    return Correction(by, velocity_of(level, to_root - root, fps), (to_root - root)[:, 2])
+
+
+def velocity_of(level: np.ndarray, move: np.ndarray, fps: float = RATE) -> np.ndarray:
+    """(F, 2) [m/s] at which moves (F, 3) [m] change, in level axes (F, 2, 2)."""
+    velocity = np.zeros_like(move[:, :2])
+    velocity[:-1] = np.diff(move[:, :2], axis=0) * fps
+    return np.asarray(np.einsum("fba,fb->fa", level, velocity))
 
 
 def moves(velocity: np.ndarray, fps: float = RATE) -> np.ndarray:

@@ -7,6 +7,7 @@ at 30 a second, whatever the rate.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,6 +29,7 @@ FLOOR = 0.05  # [m] at most, up or down
 WHITE, TREND = 3.0, 4.0  # [deg] at most, of noise from frame to frame and of slow noise
 WIDTH = (1.0, 4.0)  # [frames] of the Gaussian that smooths
 KEPT = (2, 5)  # every so many frames one is kept
+DENSE = 512  # frames up to which one product with a matrix smooths
 
 
 def drawn(kind: str, rng: np.random.Generator) -> tuple[str, ...]:
@@ -50,15 +52,31 @@ def corrupt(
 
 def gaussian(values: np.ndarray, width: float) -> np.ndarray:
     """Values (F, ...) smoothed along time by a Gaussian of ``width`` [frames]; the ends are held."""
-    reach = int(np.ceil(4 * width))
-    if reach < 1 or len(values) < 2:
+    reach, frames = int(np.ceil(4 * width)), len(values)
+    if reach < 1 or frames < 2:
         return values
-    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
-    kernel /= kernel.sum()
-    flat = values.reshape(len(values), -1)
+    flat = values.reshape(frames, -1)
+    if frames <= DENSE:
+        return np.asarray((_matrix(frames, float(width)) @ flat).reshape(values.shape))
     padded = np.concatenate([np.repeat(flat[:1], reach, 0), flat, np.repeat(flat[-1:], reach, 0)])
-    windows = np.lib.stride_tricks.sliding_window_view(padded, len(kernel), axis=0)
-    return np.asarray((windows @ kernel).reshape(values.shape))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1, axis=0)
+    return np.asarray((windows @ _kernel(reach, width)).reshape(values.shape))
+
+
+def _kernel(reach: int, width: float) -> np.ndarray:
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
+    return np.asarray(kernel / kernel.sum())
+
+
+@functools.lru_cache(maxsize=64)
+def _matrix(frames: int, width: float) -> np.ndarray:
+    """(F, F) what :func:`gaussian` multiplies with."""
+    reach = int(np.ceil(4 * width))
+    out = np.zeros((frames, frames))
+    at = np.clip(np.arange(frames)[:, None] + np.arange(-reach, reach + 1), 0, frames - 1)
+    np.add.at(out, (np.arange(frames)[:, None], at), _kernel(reach, width))
+    out.setflags(write=False)
+    return out
 
 
 def smoothed(turns: np.ndarray, root: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:

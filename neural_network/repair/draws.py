@@ -86,8 +86,8 @@ class Example:
     root: np.ndarray
     sight: Seen
     target: Correction
-    plain: Correction
-    """What the plain method does."""
+    plain: Correction | None
+    """What the plain method does, where it is asked for."""
     contact: np.ndarray
     """(F, 2) bool of the clean motion."""
     kinds: np.ndarray
@@ -95,24 +95,34 @@ class Example:
 
 
 def example(
-    skeleton: Skeleton, turns: np.ndarray, root: np.ndarray, kinds: Sequence[str], rng: np.random.Generator
+    skeleton: Skeleton,
+    turns: np.ndarray,
+    root: np.ndarray,
+    kinds: Sequence[str],
+    rng: np.random.Generator,
+    gated: bool = False,
 ) -> Example:
-    """Clean motion with corruptions, as an example to learn from or to measure on."""
+    """Clean motion with corruptions, as an example to learn from; ``gated``: with what the plain method makes of it."""
     still = [skeleton.names.index(name) for name in COLLARS]
     bad = corruption.corrupt(turns, root, kinds, rng, still)
-    fixed = plain.analytic(skeleton, *bad, 30.0)
+    fixed = between(*bad, *plain.analytic(skeleton, *bad, 30.0)) if gated else None
     return Example(
         *bad,
         seen(skeleton, *bad),
         between(*bad, turns, root),
-        between(*bad, *fixed),
+        fixed,
         true_contacts(skeleton, turns, root),
         np.array([float(kind in kinds) for kind in KINDS]),
     )
 
 
 def window(
-    skeleton: Skeleton, takes: Sequence[Take], chances: np.ndarray, rng: np.random.Generator, frames: int = FRAMES
+    skeleton: Skeleton,
+    takes: Sequence[Take],
+    chances: np.ndarray,
+    rng: np.random.Generator,
+    frames: int = FRAMES,
+    gated: bool = False,
 ) -> Example:
     """A random window: of a take by ``chances`` (N), mirrored or not, slower or faster, and corrupted by chance."""
     take = takes[rng.choice(len(takes), p=chances)]
@@ -127,36 +137,43 @@ def window(
         turns, root = features.mirrored(skeleton, turns, root)
     dice = rng.random()
     kind = corruption.MIX if dice > CLEAN + ONE else KINDS[int(rng.integers(len(KINDS)))]
-    return example(skeleton, turns, root, () if dice < CLEAN else corruption.drawn(kind, rng), rng)
+    return example(skeleton, turns, root, () if dice < CLEAN else corruption.drawn(kind, rng), rng, gated)
 
 
 Batch = dict[str, np.ndarray]
 
 
 def batch(
-    skeleton: Skeleton, takes: Sequence[Take], count: int, rng: np.random.Generator, frames: int = FRAMES
+    skeleton: Skeleton,
+    takes: Sequence[Take],
+    count: int,
+    rng: np.random.Generator,
+    frames: int = FRAMES,
+    gated: bool = False,
 ) -> Batch:
     """``count`` windows as arrays (count, frames, ...), float32; shorter ones go back where they came from at their end, and
-    ``mask`` (count, frames) is 0 there."""
+    ``mask`` (count, frames) is 0 there. What only the gate sees is there where it is asked for."""
     chances = np.array([np.sqrt(len(t.root)) for t in takes])
     rows: dict[str, list[np.ndarray]] = {}
     for _ in range(count):
-        one = window(skeleton, takes, chances / chances.sum(), rng, frames)
+        one = window(skeleton, takes, chances / chances.sum(), rng, frames, gated)
         there = len(one.root)
         again = there - 1 - np.abs(np.arange(frames) % max(2 * there - 2, 1) - (there - 1))
         values = {
             "numbers": one.sight.numbers,
-            "physics": one.sight.physics,
+            "smooth": one.sight.smooth,
             "turns": one.turns,
             "root": one.root,
             "by": one.target.turns,
             "velocity": one.target.velocity,
             "height": one.target.height,
-            "plain": numbers_of(one.plain),
             "contact": one.contact,
         }
+        if one.plain is not None:
+            values |= {"physics": one.sight.physics, "plain": numbers_of(one.plain)}
         for name, value in values.items():
-            rows.setdefault(name, []).append(value[again].astype(np.float32))
+            kind = np.float16 if name in ("numbers", "smooth") else np.float32  # half the bytes between processes
+            rows.setdefault(name, []).append(value[again].astype(kind))
         rows.setdefault("mask", []).append((np.arange(frames) < there).astype(np.float32))
         rows.setdefault("kinds", []).append(one.kinds.astype(np.float32))
     return {name: np.stack(values) for name, values in rows.items()}

@@ -13,10 +13,21 @@ from ..core.skeleton import Skeleton
 from ..ik.foot_pins import forward
 from ..motion import features
 from . import contacts
-from .correction import RATE
+from .correction import RATE, velocity_of
+from .corruption import gaussian
 
 BONES = 23
-SEEN = 6 * BONES + 3 * (BONES - 1) + 24 + 6 + 5
+WIDTHS = (1.0, 2.5, 6.0)
+"""[frames] of the Gaussians that give smoothed motions to choose from."""
+PARTS = BONES + 2
+"""What is chosen for: each bone's turn, the root's velocity, its height."""
+PART = np.r_[np.repeat(np.arange(BONES), 3), BONES, BONES, BONES + 1]
+"""Which part each number of a correction belongs to."""
+STARTS = np.r_[np.arange(BONES) * 3, 3 * BONES, 3 * BONES + 2]
+"""Where each part's numbers begin."""
+SIZES = np.r_[np.full(BONES, 0.05), 0.3, 0.02]
+"""Changes of the parts by smoothing [rad, m/s, m] that count as one."""
+SEEN = 6 * BONES + 3 * (BONES - 1) + 24 + 6 + 5 + len(WIDTHS) * PARTS
 """Numbers of a frame."""
 PHYSICS = 64
 """Numbers of a frame's physics state."""
@@ -36,6 +47,8 @@ class Seen:
     """(F, SEEN) float32."""
     physics: np.ndarray
     """(F, PHYSICS) float32, the state that the gate sees beside the network."""
+    smooth: np.ndarray
+    """(F, widths, 72) float32, what the Gaussians of :data:`WIDTHS` would change, as numbers of corrections."""
     contact: np.ndarray
     """(F, 2) bool, by the rule."""
 
@@ -57,8 +70,12 @@ def seen(skeleton: Skeleton, turns: np.ndarray, root: np.ndarray) -> Seen:
     velocity = np.einsum("fab,fb->fa", level, _rate(root))
     contact = contacts.by_rule(skeleton, turns, root, RATE)
     spin = np.einsum("fab,fb->fa", level, _spin(turns[:, 0]))
+    smooth = _smoothed(turns, root)
+    each = np.add.reduceat(smooth**2, STARTS, axis=-1)
+    sizes = np.sqrt(each) / SIZES
     numbers = np.concatenate(
         [
+            np.minimum(np.log1p(sizes), 3).reshape(len(root), -1),
             rotations.sixd_from_matrix(local).reshape(len(root), -1),
             own.reshape(len(root), -1) / leg,
             5 * flat[..., 2] / leg,
@@ -71,7 +88,22 @@ def seen(skeleton: Skeleton, turns: np.ndarray, root: np.ndarray) -> Seen:
         axis=1,
     )
     physics = _physics(skeleton, turned, heads, root, contact, level, velocity, spin)
-    return Seen(np.clip(numbers, -MOST, MOST).astype(np.float32), physics, contact)
+    return Seen(np.clip(numbers, -MOST, MOST).astype(np.float32), physics, smooth.astype(np.float32), contact)
+
+
+def _smoothed(turns: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """(F, widths, 72) what leads to the motion smoothed by each width."""
+    own = rotations.continuous_quaternions(rotations.quaternion_from_matrix(turns))
+    back = rotations.quaternion_conjugate(own)
+    level = features.yaw(features.headings(turns[:, 0]))[:, :2, :2]
+    out = np.empty((len(root), len(WIDTHS), len(PART)))
+    for k, width in enumerate(WIDTHS):
+        mean = gaussian(own, width)
+        mean /= np.maximum(np.linalg.norm(mean, axis=-1, keepdims=True), 1e-12)
+        by = rotations.axis_angle_from_quaternion(rotations.quaternion_multiply(back, mean))
+        move = gaussian(root, width) - root
+        out[:, k] = np.concatenate([by.reshape(len(root), -1), velocity_of(level, move), move[:, 2:]], axis=1)
+    return out
 
 
 def _physics(

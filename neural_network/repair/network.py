@@ -22,16 +22,17 @@ from . import plain
 from .contacts import decided
 from .correction import RATE, Correction, between, numbers_of
 from .corruption import KINDS
-from .inputs import BONES, PHYSICS, SEEN, seen
+from .inputs import BONES, PART, PARTS, PHYSICS, SEEN, WIDTHS, seen
 
 KIND = "repair"
 SHIPPED = Path(__file__).resolve().parents[2] / "training_data" / "weights" / "repair.npz"
 MISSING = "train them with standalone_trainer.py repair, or name a file with --weights"
 DILATIONS = (1, 2, 4, 8, 16, 32)
 TURNS = 3 * BONES
-OUTPUTS = TURNS + 3 + 2 + len(KINDS)
-"""Numbers that a network says of a frame: a correction, contacts, and what is wrong."""
-SCALES = np.r_[np.full(TURNS, 0.05), 0.1, 0.1, 0.03, np.ones(2 + len(KINDS))]
+CHOICES = len(WIDTHS) * PARTS
+OUTPUTS = TURNS + 3 + 2 + len(KINDS) + CHOICES
+"""Numbers that a network says of a frame: a correction, contacts, what is wrong, and how much of each smoothed motion is added."""
+SCALES = np.r_[np.full(TURNS, 0.05), 0.1, 0.1, 0.03, np.ones(2 + len(KINDS) + CHOICES)]
 """Sizes of the outputs."""
 
 
@@ -86,7 +87,8 @@ class Network:
             ahead, back = state_space.state_spaces(t, "ahead", x), state_space.state_spaces(t, "back", x[::-1])
             x = np.concatenate([_first(ahead), _first(back)[::-1]], axis=-1)
         out = np.asarray(sequence.linear(t, "outputs", x) * SCALES, np.float64)
-        numbers, gate = out[:, : TURNS + 3], None
+        choices = out[:, -CHOICES:].reshape(len(root), len(WIDTHS), PARTS)
+        numbers, gate = out[:, : TURNS + 3] + (choices[..., PART] * sight.smooth).sum(axis=1), None
         if self.kind == "gated":
             fixed = plain.analytic(skeleton, turns, root, RATE)
             own = numbers_of(between(turns, root, *fixed))
@@ -95,7 +97,7 @@ class Network:
             numbers = gate * numbers + (1 - gate) * own
         by = numbers[:, :TURNS].reshape(len(root), BONES, 3)
         correction = Correction(by, numbers[:, TURNS : TURNS + 2], numbers[:, TURNS + 2])
-        kinds = sequence.sigmoid(out[:, TURNS + 5 :].mean(axis=0))
+        kinds = sequence.sigmoid(out[:, TURNS + 5 : -CHOICES].mean(axis=0))
         return Said(correction, sequence.sigmoid(out[:, TURNS + 3 : TURNS + 5]), kinds, gate)
 
     def contacts(self, skeleton: Skeleton, turns: np.ndarray, root: np.ndarray) -> np.ndarray:

@@ -17,8 +17,8 @@ from ..learning.torch_layers import Convolutions, StateSpaces
 from . import draws
 from .batches import Batches
 from .correction import RATE
-from .inputs import PHYSICS, SEEN
-from .network import DILATIONS, OUTPUTS, SCALES, TURNS, Sizes
+from .inputs import PART, PARTS, PHYSICS, SEEN, WIDTHS
+from .network import CHOICES, DILATIONS, OUTPUTS, SCALES, TURNS, Sizes
 
 
 class Learned(nn.Module):
@@ -46,9 +46,13 @@ class Learned(nn.Module):
             self.outputs.weight.mul_(0.1)
             self.outputs.bias.zero_()
         self.register_buffer("scales", torch.as_tensor(SCALES, dtype=torch.float32))
+        self.register_buffer("part", torch.as_tensor(PART))
 
-    def forward(self, numbers: Tensor, physics: Tensor, plain: Tensor) -> tuple[Tensor, Tensor]:
-        """(N, T, SEEN), (N, T, 64), (N, T, 72) to outputs (N, T, OUTPUTS), and the gate (N, T, 72) or zeros."""
+    def forward(
+        self, numbers: Tensor, smooth: Tensor, physics: Tensor | None = None, plain: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """(N, T, SEEN), (N, T, widths, 72), and for the gate (N, T, 64) and (N, T, 72), to a correction with contacts and kinds
+        (N, T, 80), and the gate (N, T, 72)."""
         x = self.inputs((numbers - self.mean) / self.spread)
         if self.kind == "convolution":
             x = self.body(x)
@@ -58,11 +62,12 @@ class Learned(nn.Module):
                 ahead, back = ahead[0], back[0]
             x = torch.cat([ahead, back.flip(1)], dim=-1)
         said = self.outputs(x) * self.scales
-        if self.kind != "gated":
-            return said, torch.zeros_like(plain)
+        choices = said[..., -CHOICES:].unflatten(-1, (len(WIDTHS), PARTS))[..., self.part]
+        own, rest = said[..., : TURNS + 3] + (choices * smooth).sum(-2), said[..., TURNS + 3 : -CHOICES]
+        if physics is None or plain is None or self.kind != "gated":
+            return torch.cat([own, rest], dim=-1), None
         gate = torch.sigmoid(self.gate(torch.cat([x, physics], dim=-1)))
-        mixed = gate * said[..., : TURNS + 3] + (1 - gate) * plain
-        return torch.cat([mixed, said[..., TURNS + 3 :]], dim=-1), gate
+        return torch.cat([gate * own + (1 - gate) * plain, rest], dim=-1), gate
 
 
 class Several(nn.Module):
@@ -154,7 +159,7 @@ class RepairTask:
 
     def _parts(self, network: nn.Module, batch: dict[str, Tensor], truth: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
         mask = batch["mask"]
-        said, _ = network(batch["numbers"], batch["physics"], batch["plain"])
+        said, _ = network(batch["numbers"], batch["smooth"], batch.get("physics"), batch.get("plain"))
         by = said[..., :TURNS].unflatten(-1, (-1, 3))
         velocity, height = said[..., TURNS : TURNS + 2], said[..., TURNS + 2]
         contact, kinds = said[..., TURNS + 3 : TURNS + 5], said[..., TURNS + 5 :]
@@ -183,7 +188,7 @@ class RepairTask:
             "way": 2 * _mean(way.abs().mean(-1), mask),
             "height": 10 * _mean((height - batch["height"]).abs(), mask),
             "contacts": 0.5 * _mean(told, mask),
-            "kinds": 0.2 * functional.binary_cross_entropy_with_logits(chance, batch["kinds"]),
+            "kinds": 0.4 * functional.binary_cross_entropy_with_logits(chance, batch["kinds"]),
             "physics": self.physics_weight * (100 * slide + 100 * under),
         }
 
@@ -211,7 +216,7 @@ class RepairTask:
 
 
 def _on(batch: draws.Batch, device: torch.device) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(value).to(device, non_blocking=True) for name, value in batch.items()}
+    return {name: torch.from_numpy(value).to(device).float() for name, value in batch.items()}
 
 
 def _mean(values: Tensor, mask: Tensor) -> Tensor:

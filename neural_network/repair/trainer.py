@@ -59,14 +59,16 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
     say(
         f"Repair trainer: {counted(len(kept), 'take')}, {sum(len(t.root) for t in kept)} frames; {len(held)} takes to judge on"
     )
+    gated = "gated" in args.networks
     judged = [
-        draws.batch(skeleton, held, args.batch_size, np.random.default_rng((args.seed, 7, k))) for k in range(JUDGED)
+        draws.batch(skeleton, held, args.batch_size, np.random.default_rng((args.seed, 7, k)), gated=gated)
+        for k in range(JUDGED)
     ]
     looked = [
         draws.batch(skeleton, kept, args.batch_size, np.random.default_rng((args.seed, 5, k)))["numbers"]
         for k in range(LOOKED)
     ]
-    flat = np.concatenate(looked).reshape(-1, looked[0].shape[-1])
+    flat = np.concatenate(looked).reshape(-1, looked[0].shape[-1]).astype(np.float32)
     mean, spread = flat.mean(axis=0), np.maximum(flat.std(axis=0), LEAST_SPREAD)
     sizes = {name: SIZES[name] for name in args.networks}
     about = {
@@ -78,7 +80,7 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
         "batch": args.batch_size,
         "physics": args.lambda_physics,
     }
-    batches = Batches(skeleton, kept, args.batch_size, args.seed, args.jobs)
+    batches = Batches(skeleton, kept, args.batch_size, args.seed, args.jobs, gated)
     try:
         state, machine, cancelled, number = _trained(
             args, say, complain, skeleton, sizes, mean, spread, batches, judged, about

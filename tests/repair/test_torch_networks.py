@@ -40,8 +40,9 @@ def test_numpy_says_what_pytorch_says(kind: str) -> None:
     sight = inputs.seen(RIG, turns, root)
     fixed = numbers_of(between(turns, root, *plain.analytic(RIG, turns, root, 30.0)))
     with torch.no_grad():
-        given = (torch.from_numpy(np.asarray(a, np.float32))[None] for a in (sight.numbers, sight.physics, fixed))
-        out, gate = (t[0].numpy() for t in module(*given))
+        parts = (sight.numbers, sight.smooth, sight.physics, fixed)
+        given = [torch.from_numpy(np.asarray(a, np.float32))[None] for a in parts]
+        out, gate = (t if t is None else t[0].numpy() for t in module(*given))
     np.testing.assert_allclose(numbers_of(said.correction), out[:, : TURNS + 3], atol=1e-5)
     np.testing.assert_allclose(said.contact, 1 / (1 + np.exp(-out[:, TURNS + 3 : TURNS + 5])), atol=1e-5)
     if kind == "gated":
