@@ -156,6 +156,23 @@ def test_an_nla_strip_shows_the_ghost_and_the_action_below_stays(hopping: Any) -
     require_kept(ob, before, tuple(range(100)))
 
 
+@pytest.mark.parametrize("into", ["KEYS", "NLA"])
+def test_ended_half_way_nothing_was_written(hopping: Any, into: str) -> None:
+    import bpy
+
+    ob, made = hopping
+    before, scene, actions = keys_of(ob), snapshot(ob), set(bpy.data.actions)
+    work = wing("blender.host.accepting").accept(bpy.context, ob, made, into, "Fill")
+    said = [next(work).text for _ in range(20)]
+    assert any(text.startswith("playing frame") for text in said), "the keys are there by now"
+    work.close()
+    assert set(bpy.data.actions) == actions
+    assert not ob.animation_data.nla_tracks
+    assert snapshot(ob) == scene
+    require_kept(ob, before, tuple(range(100)))
+    assert all(len(keys["co"]) == len(KEYED) for keys in keys_of(ob).values())
+
+
 def test_keys_that_cannot_show_the_ghost_are_refused_or_taken_back(hopping: Any) -> None:
     import bpy
 

@@ -244,9 +244,9 @@ def _staying(action: Any, slot: Any, named: Named, motion: Motion) -> set[int]:
     There an action holds its first or last pose, which may be a generated one.
     """
     keyed = {keyframes.bone_path(*key) for key in named}
-    times = [key.co[0] for c in actions.curves(action, slot) if c.data_path in keyed for key in c.keyframe_points]
-    known = motion.frames[~motion.generated].tolist()
-    least, most = min([*times, *known], default=np.inf), max([*times, *known], default=-np.inf)
+    times = [keyframes.read_keys(c)["co"][:, 0] for c in actions.curves(action, slot) if c.data_path in keyed]
+    every = np.concatenate([motion.frames[~motion.generated], *times])
+    least, most = every.min(initial=np.inf), every.max(initial=-np.inf)
     edges = {frame for first, last in _spans(motion.frames[motion.generated]) for frame in (first - 1, last + 1)}
     return {frame for frame in edges if least - keyframes.SAME_FRAME <= frame <= most + keyframes.SAME_FRAME}
 
