@@ -99,7 +99,7 @@ def test_continue_goes_on_from_the_playhead_towards_an_object(posed: Any) -> Non
     own.target = target
     assert bpy.ops.neural_ik.motion_continue() == {"FINISHED"}
     ghost = wing("blender.host.ghost").current("MOTION")
-    assert any("from There" in line for line in ghost.figures)
+    assert any("of There, on frame" in line for line in ghost.figures)
     assert bpy.ops.neural_ik.ghost_accept() == {"FINISHED"}
     require_kept(posed, before, (1, 16))
     assert max(keys["co"][:, 0].max() for keys in keys_of(posed).values()) == 56

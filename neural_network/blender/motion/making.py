@@ -154,8 +154,9 @@ def go_on(context: bpy.types.Context) -> Generator[Progress, None, Made]:
     motion = shown_motion.motion(ob, shown, reached, turns, root + up, generated)
     said = [feet_figures(body, None, (turns, root), generated, shown.fps), floor_figure(up[2])]
     if own.target is not None:
-        away = float(np.linalg.norm(root[-1, :2] - goal_of(ob, own.target)))
-        said.append(f"Ends {away:.2f} m from {own.target.name}")
+        away = np.linalg.norm(root[generated][:, :2] - goal_of(ob, own.target), axis=1)
+        near = int(away.argmin())
+        said.append(f"Comes within {away[near]:.2f} m of {own.target.name}, on frame {reached[generated][near]}")
     said.append(sources(searched, made.source))
     if reached[-1] > scene.frame_end:
         said.append(f"The scene ends at frame {scene.frame_end}, before this motion does")
