@@ -16,7 +16,8 @@ from .corruption import gaussian
 
 ROUNDS = 12  # of reweighting
 TYPICAL = 0.05  # [m/s] residuals up to this size count in full (Huber)
-FACTOR = 0.05  # a factor of the speed costs as much as this many metres a second
+LIKELY = (0.1, 0.15)  # [m/s] and share of the speed: sizes of what goes wrong; larger corrections need more evidence
+ALIKE = 6.0  # [frames at 30 a second] over which the noise of standing feet says the same
 SLOW = 15.0  # [frames at 30 a second] of the Gaussian that gives the slow rest
 TRUST = 6.0  # [frames] of evidence that weigh as much as the guess that there is no slow rest
 QUICK = 4.0  # [frames at 30 a second] of the Gaussian that parts quick changes of the root from slow ones
@@ -26,11 +27,13 @@ OPINION = 0.5  # how many standing feet a network's velocity weighs as much as
 def standing_velocity(
     skeleton: Skeleton, turns: np.ndarray, root: np.ndarray, contact: np.ndarray, fps: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Velocities (F, 2) [m/s] that keep the standing feet still, of the way to the next frame, and how many feet say so (F)."""
+    """Velocities (F, 2) [m/s] that keep the standing feet still, of the way to the next frame, and how many feet say so (F).
+
+    Of heel, ball and tip the median counts: the slowest one hides how fast a foot slides that rolls against it.
+    """
     points = foot_points(skeleton, *forward(skeleton, turns, root))
     ways = np.diff(points[..., :2], axis=0)
-    slowest = np.linalg.norm(ways, axis=-1).argmin(axis=-1)
-    chosen = np.take_along_axis(ways, slowest[..., None, None], axis=2)[:, :, 0]
+    chosen = np.median(ways, axis=2)
     both = (contact[1:] & contact[:-1]).astype(float)
     count = both.sum(axis=1)
     mean = -(chosen * both[..., None]).sum(axis=1) / np.maximum(count, 1)[:, None] * fps
@@ -48,14 +51,15 @@ def fitted(root: np.ndarray, wanted: np.ndarray, weight: np.ndarray, fps: float)
     rows[0::2, 0], rows[1::2, 1] = 1, 1
     rows[0::2, 2], rows[1::2, 2] = own[:, 0], own[:, 1]
     values, each = wanted.reshape(-1), np.repeat(weight, 2)
-    keep = np.diag([1e-6, 1e-6, weight.sum() * 0.1 * FACTOR**2 + 1e-6])
-    robust = np.ones(len(own))
+    robust, noise = np.ones(len(own)), TYPICAL**2
     found = np.zeros(3)
     for _ in range(ROUNDS):
         w = each * np.repeat(robust, 2)
+        keep = np.diag(np.r_[LIKELY[0], LIKELY[0], LIKELY[1]] ** -2.0) * noise * ALIKE * fps / 30
         found = np.linalg.solve(rows.T @ (rows * w[:, None]) + keep, rows.T @ (values * w))
         off = np.linalg.norm((values - rows @ found).reshape(-1, 2), axis=1)
         robust = TYPICAL / np.maximum(off, TYPICAL)
+        noise = float((weight * robust * off**2).sum() / (2 * weight.sum()))
     model = (rows @ found).reshape(-1, 2)
     width = SLOW * fps / 30
     w = weight * robust
