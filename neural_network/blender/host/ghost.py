@@ -25,6 +25,7 @@ from .panels import paragraph
 
 TEXT = 13  # [points]
 OUTSIDE = 0.35  # how bright the nearest pose is on frames that the motion does not have
+WAY = 300  # lines of the way of the Hips, about
 PATH = (0.95, 0.85, 0.35, 0.8)
 """Color of the way of the Hips over the generated frames."""
 
@@ -116,10 +117,19 @@ def lines(ghost: Ghost, ob: Any, frame: float) -> tuple[np.ndarray, np.ndarray]:
     heads, inside = ghost.pose_at(frame)
     skeleton = ghost.motion.rig.skeleton
     ends, colors = bone_lines.lines(heads, skeleton.parents, ghost.sides, matrix, 1.0 if inside else OUTSIDE)
-    pairs = np.flatnonzero(ghost.motion.generated[1:] & ghost.motion.generated[:-1])
-    way = np.stack([ghost.heads[pairs, 0], ghost.heads[pairs + 1, 0]], axis=1).reshape(-1, 3)
+    begin, end = _way(ghost.motion.generated)
+    way = np.stack([ghost.heads[begin, 0], ghost.heads[end, 0]], axis=1).reshape(-1, 3)
     way = way @ matrix[:3, :3].T + matrix[:3, 3]
     return np.concatenate([ends, way]), np.concatenate([colors, np.tile(PATH, (len(way), 1))])
+
+
+def _way(generated: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and last rows (N) of the lines of a way over ``generated`` (F) rows: few enough to be drawn at once."""
+    step = max(1, len(generated) // WAY)
+    begin = np.arange(0, max(len(generated) - step, 0), step)
+    total = np.concatenate([[0], np.cumsum(generated)])
+    whole = total[begin + step + 1] - total[begin] == step + 1
+    return begin[whole], begin[whole] + step
 
 
 def words(ghost: Ghost) -> tuple[str, ...]:
