@@ -97,30 +97,39 @@ class Body(nn.Module):
 
     def __init__(self, skeleton: Skeleton) -> None:
         super().__init__()
-        self.parents, self.feet, self.toes = skeleton.parents.tolist(), list(skeleton.feet), list(skeleton.toes)
-        self.register_buffer("offsets", torch.as_tensor(skeleton.offsets, dtype=torch.float32))
+        self.feet, self.toes = list(skeleton.feet), list(skeleton.toes)
+        levels = [(np.flatnonzero(skeleton.parents < 0), np.zeros(0, int)), *skeleton.levels]
+        order = np.concatenate([joints for joints, _ in levels])
+        self.register_buffer("back", torch.as_tensor(np.argsort(order)))
+        self.levels: list[tuple[Tensor, Tensor, Tensor]] = []
+        for k, (joints, parents) in enumerate(levels[1:]):
+            above = np.searchsorted(levels[k][0], parents)
+            offsets = torch.as_tensor(skeleton.offsets[joints], dtype=torch.float32)
+            self.levels.append((torch.as_tensor(joints), torch.as_tensor(above), offsets))
+        self.root = torch.as_tensor(levels[0][0])
         rest = skeleton.rest_core[:, :3, 3]
         points = foot_points(skeleton, np.broadcast_to(np.eye(3), (skeleton.count, 3, 3)), rest)
         arms = points - np.stack([rest[[f, t, t]] for f, t in zip(skeleton.feet, skeleton.toes, strict=True)])
         self.register_buffer("arms", torch.as_tensor(arms, dtype=torch.float32))
+        self.register_buffer("bones", torch.as_tensor([[f, t, t] for f, t in zip(self.feet, self.toes, strict=True)]))
+
+    def moved(self, device: torch.device) -> None:
+        """Go to a device."""
+        self.to(device)
+        self.root = self.root.to(device)
+        self.levels = [(a.to(device), b.to(device), c.to(device)) for a, b, c in self.levels]
 
     def forward(self, turns: Tensor) -> tuple[Tensor, Tensor]:
         """Local rotations (..., J, 3, 3) to heads (..., J, 3) from the root's, and points of the feet (..., feet, 3, 3)."""
-        turned: list[Tensor] = []
-        heads: list[Tensor] = []
-        for j, parent in enumerate(self.parents):
-            own = turns[..., j, :, :]
-            if parent < 0:
-                turned.append(own)
-                heads.append(torch.zeros_like(own[..., 0]))
-            else:
-                turned.append(turned[parent] @ own)
-                heads.append(heads[parent] + turned[parent] @ self.offsets[j])
-        points = []
-        for k, (foot, toe) in enumerate(zip(self.feet, self.toes, strict=True)):
-            bones = (foot, toe, toe)
-            points.append(torch.stack([heads[b] + turned[b] @ self.arms[k, i] for i, b in enumerate(bones)], -2))
-        return torch.stack(heads, -2), torch.stack(points, -3)
+        turned = [turns[..., self.root, :, :]]
+        heads = [torch.zeros_like(turned[0][..., 0])]
+        for joints, above, offsets in self.levels:
+            parents = turned[-1][..., above, :, :]
+            heads.append(heads[-1][..., above, :] + (parents @ offsets[..., None])[..., 0])
+            turned.append(parents @ turns[..., joints, :, :])
+        placed, ways = torch.cat(heads, -2)[..., self.back, :], torch.cat(turned, -3)[..., self.back, :, :]
+        points = placed[..., self.bones, :] + (ways[..., self.bones, :, :] @ self.arms[..., None])[..., 0]
+        return placed, points
 
 
 class RepairTask:
@@ -149,7 +158,7 @@ class RepairTask:
     def loss(self, module: nn.Module, batch: dict[str, Tensor], step: int) -> Mapping[str, Tensor]:
         """See ``TorchTask``."""
         assert isinstance(module, Several)
-        self.body.to(batch["mask"].device)
+        self.body.moved(batch["mask"].device)
         out: dict[str, Tensor] = {}
         truth = self.body(batch["turns"] @ _matrices(batch["by"]))
         for name, network in module.networks.items():
