@@ -98,9 +98,9 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
         "licence": "weights of this project; learned from CMU motion capture: free for all uses, not to be resold directly",
     }
     own = _by_network(args, sizes, mean, spread, state)
-    network.save(args.weights, {k: v for k, v in own.items() if k == "convolution" or len(own) == 1}, meta)
-    rivals = {k: v for k, v in own.items() if k != "convolution"}
-    if rivals and len(own) > 1:
+    rivals = {k: v for k, v in own.items() if k != "convolution"} if "convolution" in own else {}
+    network.save(args.weights, {k: v for k, v in own.items() if k not in rivals}, meta)
+    if rivals:
         network.save(rivals_path(args.weights), rivals, meta)
     if args.json is not None:
         write_whole(args.json, (json.dumps(meta, indent=1) + "\n").encode())
