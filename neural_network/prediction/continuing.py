@@ -130,7 +130,7 @@ def _predicted(
     )
     own, place = gaps.local(gap)
     guide = gaps.guides(library, own, choice=seed)
-    rows, likely = network.corrected(gaps.told(own, guide), guide.mean, gaps.room(own))
+    rows, likely = network.corrected(own, guide)
     rows = rows + detail * (guide.best - rows)
     turns, root = features.put_at(place, *features.from_rows(np.asarray(rows, float), library.body.leg_length))
     turns[0, :before], root[0, :before] = past

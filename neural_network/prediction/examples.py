@@ -46,7 +46,7 @@ class Group:
 
     told: np.ndarray
     """(G, F, T) float32, see :func:`.gaps.told`."""
-    mean: np.ndarray
+    first: np.ndarray
     """(G, F, R) float32 the first answer that the network corrects."""
     truth: np.ndarray
     """(G, F, R) float32 rows of the true motion."""
@@ -56,6 +56,10 @@ class Group:
     """(F) bool"""
     room: np.ndarray
     """(F, R) see :func:`.gaps.room`."""
+    share: np.ndarray
+    """(G) how much of the library is in the first answers."""
+    ends: bool
+    """Whether something is known after the gap."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +70,27 @@ class Source:
     subjects: tuple[str, ...]
     """Whose each take is."""
     library: Library
-    """Of the same takes, each followed by its mirror image."""
+    """Of the same takes, each followed by its mirror image, or of others."""
+
+    @property
+    def apart(self) -> bool:
+        """Whether the library has none of the takes."""
+        return len(self.library.names) != 2 * len(self.takes) or self.library.names[::2] != tuple(
+            t.name for t in self.takes
+        )
 
 
-def source(body: Skeleton, takes: Sequence[Take], subject_of: Callable[[str], str]) -> Source:
-    """Takes of one body as a source, whose library is made of them; those that are too short are left out."""
+def source(
+    body: Skeleton, takes: Sequence[Take], subject_of: Callable[[str], str], others: Library | None = None
+) -> Source:
+    """Takes of one body as a source; those that are too short are left out.
+
+    The library is made of them, or it is ``others``, which must hold none of their takes.
+    """
     rated = [Take(t.name, *library.at_rate(t)) for t in takes]
     long = tuple(t for t in rated if len(t.root) >= library.SHORTEST)
-    return Source(long, tuple(subject_of(t.name) for t in long), library.of_takes(body, long))
+    own = library.of_takes(body, long) if others is None else others
+    return Source(long, tuple(subject_of(t.name) for t in long), own)
 
 
 def draw(own: Source, rng: np.random.Generator, count: int = GROUP) -> Group:
@@ -89,12 +106,14 @@ def draw(own: Source, rng: np.random.Generator, count: int = GROUP) -> Group:
     for g in range(count):
         k = int(rng.choice(len(own.takes), p=room / room.sum()))
         cut.append(_cut(own, k, frames, rng))
+        if own.apart:
+            continue
         own_takes = np.array([s == own.subjects[k] for s in own.subjects]) if by_subject else np.arange(len(small)) == k
         barred[g] = np.repeat(own_takes | small, 2)
         if barred[g].all():
             barred[g] = np.repeat(np.arange(len(small)) == k, 2)
     turns, root = (np.array(part) for part in zip(*cut, strict=True))
-    return prepared(own.library, Gaps(turns, root, before, after), barred)
+    return prepared(own.library, Gaps(turns, root, before, after), None if own.apart else barred)
 
 
 def prepared(own: Library, true: Gaps, barred: np.ndarray | None = None) -> Group:
@@ -106,7 +125,16 @@ def prepared(own: Library, true: Gaps, barred: np.ndarray | None = None) -> Grou
     rest = body.foot_rest - body.floor
     feet = [contacts.truth_contacts(h[:, list(body.feet)], h[:, list(body.toes)], rest) for h in heads]
     rows = features.to_rows(true.turns, true.root, body.leg_length).astype(np.float32)
-    return Group(gaps.told(true, guide), guide.mean.astype(np.float32), rows, np.array(feet), known, gaps.room(true))
+    return Group(
+        gaps.told(true, guide),
+        guide.first.astype(np.float32),
+        rows,
+        np.array(feet),
+        known,
+        gaps.room(true),
+        guide.share,
+        true.after > 0,
+    )
 
 
 def _shape(rng: np.random.Generator) -> tuple[int, int, int]:

@@ -178,9 +178,9 @@ def between(
     own, place = gaps.local(gap)
     guide = gaps.guides(library, own, choice=seed)
     if network is None:
-        rows, stands = guide.mean, library.contact[guide.source] & (guide.source >= 0)[..., None]
+        rows, stands = guide.first, library.contact[guide.source] & (guide.source >= 0)[..., None]
     else:
-        rows, likely = network.corrected(gaps.told(own, guide), guide.mean, gaps.room(own))
+        rows, likely = network.corrected(own, guide)
         stands = likely > STANDS
     rows = rows + detail * (guide.best - rows)
     made = features.put_at(place, *features.from_rows(np.asarray(rows, float), library.body.leg_length))

@@ -17,9 +17,13 @@ from .library import Library, numbers_of
 
 HISTORY = 10
 """Frames known before a gap that count, at most; of those after it as many."""
-GUIDES = 4
+GUIDES = 12
 """Windows of the library that are averaged."""
-SHARPNESS = 0.5  # a window that costs so much more than the best one, relative to it, counts 1/e of it
+TOGETHER = 48  # windows that are bent together: more do not fit the processor's cache
+TRUST, TRUST_AHEAD = (-1.5, 4.0, 0.5), (-4.0, 3.75, 1.0)
+"""How much the library is worth beside a straight answer, by the cost of its best window and the length of the gap; fitted to gaps of
+training takes, see :func:`trust`."""
+SHARPNESS = 0.63  # a window that costs so much more than the best one, relative to it, counts 1/e of it
 NEVER = 4.0  # [30 frames] told instead of how far known frames are, where none follow
 SOON, FAR = 3.0, 15.0  # [frames] from known ones, at which turns and the root may be corrected by about 1
 GLIDE = 4  # [frames] over which the speed is taken at which a held pose glides on
@@ -56,8 +60,10 @@ class Gaps:
 class Guides:
     """First answers for gaps, seen from their last known frames before, as rows of :func:`..motion.features.to_rows`."""
 
+    first: np.ndarray
+    """(G, F, R) what is answered without a network: between ``mean`` and ``straight``; known rows are the known ones."""
     mean: np.ndarray
-    """(G, F, R) average of the nearest windows, bent onto what is known; known rows are the known ones."""
+    """(G, F, R) average of the nearest windows, bent onto what is known."""
     best: np.ndarray
     """(G, F, R) the nearest window alone."""
     straight: np.ndarray
@@ -66,6 +72,8 @@ class Guides:
     """The windows that were averaged, best first."""
     source: np.ndarray
     """(G, F) the library's frame that the best window shows, -1 in known frames and where there is none."""
+    share: np.ndarray
+    """(G) 0 to 1, how much of ``mean`` is in ``first``."""
 
 
 def local(gaps: Gaps) -> tuple[Gaps, features.Place]:
@@ -76,10 +84,18 @@ def local(gaps: Gaps) -> tuple[Gaps, features.Place]:
     return Gaps(*features.seen_from(place, gaps.turns, gaps.root), gaps.before, gaps.after), place
 
 
-def guides(library: Library, gaps: Gaps, barred: np.ndarray | None = None, choice: int = 0) -> Guides:
+def guides(
+    library: Library,
+    gaps: Gaps,
+    barred: np.ndarray | None = None,
+    choice: int = 0,
+    most: int = GUIDES,
+    stretches: tuple[float, ...] = nearest.STRETCHES,
+) -> Guides:
     """First answers for gaps that are seen from their last frame known before (:func:`local`).
 
-    ``barred`` (G, clips) bool are clips that may not be used; ``choice`` leaves out so many of the nearest windows, for variations.
+    ``barred`` (G, clips) bool are clips that may not be used; ``choice`` leaves out so many of the nearest windows, for
+    variations; ``most`` are averaged, ``stretches`` say how much slower or faster they may be played.
     """
     n, a = gaps.length, gaps.before - 1
     b, leg = a + n, library.body.leg_length
@@ -99,30 +115,63 @@ def guides(library: Library, gaps: Gaps, barred: np.ndarray | None = None, choic
         after = gaps.turns[:, pair], gaps.root[:, pair]
     else:
         ends = replace(ends, length=min(n - 1, nearest.AHEAD))
-    found = nearest.search(library, ends, GUIDES + choice, barred)[choice:]
-    mean, best, weights = rows.copy(), rows.copy(), np.zeros(len(rows))
+    found = nearest.search(library, ends, most + choice, barred, stretches)[choice:]
+    some = max(1, TOGETHER // len(rows))  # windows at once
+    parts = [
+        _bridged(library, found[k : k + some], gaps, (before, after), barred, numbers)
+        for k in range(0, len(found), some)
+    ]
+    bridged, frames = np.concatenate([part for part, _ in parts]), parts[0][1]
     inside = slice(a + 1, b)
-    mean[:, inside] = 0
+    cost = np.array([window.cost for window in found])  # (K, G)
+    usable = np.isfinite(cost)
+    any_window = usable[0]
+    excess = np.where(usable, cost - cost[0], 0) / (SHARPNESS * np.where(any_window, cost[0], 1) + 1e-3)
+    weight = np.where(usable, np.exp(-excess), 0)
+    weight /= np.maximum(weight.sum(axis=0), 1e-9)
+    mean, best, first_answer = rows.copy(), rows.copy(), rows.copy()
+    mean[:, inside] = np.where(
+        any_window[:, None, None], np.einsum("kg,kgfr->gfr", weight, bridged), straight[:, inside]
+    )
+    best[:, inside] = np.where(any_window[:, None, None], bridged[0], straight[:, inside])
+    share = trust(cost[0], n, bool(gaps.after))
+    first_answer[:, inside] = straight[:, inside] + share[:, None, None] * (mean - straight)[:, inside]
     source = np.full(rows.shape[:2], -1)
-    for i, window in enumerate(found):
-        usable = np.isfinite(window.cost)
-        if gaps.after:
-            played, frames = nearest.play(library, window, n), nearest.frames_of(window, n)
-        else:
-            frames = nearest.go_on(library, window.begin, n - 1, barred, numbers if gaps.before > 1 else None)
-            played = nearest.assembled(library, frames)
-        bridged = features.to_rows(*nearest.bridge(*played, before, after), leg)[:, 1 : b - a]
-        if i == 0:
-            best[:, inside] = np.where(usable[:, None, None], bridged, straight[:, inside])
-            source[:, inside] = np.where(usable[:, None], frames[:, 1 : b - a], -1)
-        excess = (window.cost - found[0].cost) / (SHARPNESS * found[0].cost + 1e-3)
-        weight = np.where(usable, np.exp(-np.where(usable, excess, 0)), 0)
-        mean[:, inside] += weight[:, None, None] * bridged
-        weights += weight
-    some = weights > 0
-    mean[:, inside] /= np.where(some, weights, 1)[:, None, None]
-    mean[~some] = straight[~some]
-    return Guides(mean, best, straight, tuple(found), source)
+    source[:, inside] = np.where(any_window[:, None], frames, -1)
+    return Guides(first_answer, mean, best, straight, tuple(found), source, share)
+
+
+def trust(cost: np.ndarray, length: int, ends: bool) -> np.ndarray:
+    """(G) 0 to 1, how much windows of these costs are worth beside a straight answer to gaps of a length."""
+    level, by_cost, by_length = TRUST if ends else TRUST_AHEAD
+    known = np.isfinite(cost)
+    size = np.log(np.where(known, np.maximum(cost, 1e-6), 1))
+    x = level - by_cost * size + by_length * np.log(length / 30)
+    return np.where(known, 0.5 + 0.5 * np.tanh(0.5 * x), 0)
+
+
+def _bridged(
+    library: Library,
+    found: list[nearest.Window],
+    gaps: Gaps,
+    known: tuple[nearest.Known, nearest.Known | None],
+    barred: np.ndarray | None,
+    numbers: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (K, G, n - 1, R) of windows bent onto what is known, and the library's frames (G, n - 1) of the first of them."""
+    n, many, count = gaps.length, len(found), len(gaps.root)
+    every = nearest.Window(*(np.concatenate([getattr(w, name) for w in found]) for name in ("begin", "frames", "cost")))
+    if gaps.after:
+        played, frames = nearest.play(library, every, n), nearest.frames_of(every, n)
+    else:
+        steady = np.tile(numbers, (many, 1)) if gaps.before > 1 else None
+        frames = nearest.go_on(
+            library, every.begin, n - 1, None if barred is None else np.tile(barred, (many, 1)), steady
+        )
+        played = nearest.assembled(library, frames)
+    ends = [None if k is None else tuple(np.tile(v, (many, *([1] * (v.ndim - 1)))) for v in k) for k in known]
+    rows = features.to_rows(*nearest.bridge(*played, *ends), library.body.leg_length)[:, 1:n]  # type: ignore[arg-type]
+    return rows.reshape(many, count, *rows.shape[1:]), frames[:count, 1:n]
 
 
 def _straight(gaps: Gaps, rows: np.ndarray, leg: float) -> np.ndarray:
@@ -142,8 +191,8 @@ def _straight(gaps: Gaps, rows: np.ndarray, leg: float) -> np.ndarray:
 
 def told(gaps: Gaps, guide: Guides) -> np.ndarray:
     """(G, F, 3 R + 19) float32 what the network is told of each frame."""
-    parts = [guide.mean, guide.best - guide.mean, guide.straight - guide.mean]
-    clock = np.broadcast_to(_clock(gaps), (len(guide.mean), *_clock(gaps).shape))
+    parts = [guide.first, guide.best - guide.first, guide.straight - guide.first]
+    clock = np.broadcast_to(_clock(gaps), (len(guide.first), *_clock(gaps).shape))
     return np.concatenate([*parts, clock], axis=-1).astype(np.float32)
 
 

@@ -12,6 +12,8 @@ from ..learning import sequence
 
 CONTACTS = 2
 """Feet whose contacts are told."""
+LENGTHS = ((20, "short"), (40, "middle"), (10**9, "long"))
+"""Most frames from key to key, and what such gaps are called."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +31,19 @@ class Shape:
 
 
 def corrected(
-    tensors: Mapping[str, np.ndarray], shape: Shape, told: np.ndarray, mean: np.ndarray, room: np.ndarray
+    tensors: Mapping[str, np.ndarray], shape: Shape, told: np.ndarray, first: np.ndarray, room: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows (G, F, R), those known as they are, and how likely each foot stands (G, F, feet), 0 to 1."""
     x = sequence.linear(tensors, "into", told)
     x = sequence.transformer(tensors, "body", x, shape.heads)
     out = sequence.linear(tensors, "out", x)
-    rows = mean + out[..., : shape.rows] * room
-    return rows, sequence.sigmoid(out[..., shape.rows :])
+    return first + out[..., : shape.rows] * room, sequence.sigmoid(out[..., shape.rows :])
+
+
+def kind_of(length: int, share: float, ends: bool) -> str:
+    """The kind of a gap: how long it is, and whether the library is trusted; corrections of each kind are worth another share."""
+    size = next(word for most, word in LENGTHS if length <= most) if ends else "ahead"
+    return f"{size}, {'library' if share >= 0.5 else 'straight'}"
 
 
 def tensor_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:

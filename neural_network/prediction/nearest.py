@@ -17,12 +17,17 @@ from .library import PLACES, Library
 
 STRETCHES = (0.8, 0.9, 1.0, 1.12, 1.25)
 """A window of the library may be played so much slower or faster."""
-WAY = 1.5  # weight of the way from the first key to the last one, in leg lengths
-TURN = 0.7  # weight of the change of heading [rad]
+WAY = 0.59  # weight of the way from the first key to the last one, in leg lengths
+TURN = 1.1  # weight of the change of heading [rad]
 HURRY = 0.02  # cost of a window that is played at e times its rate or 1/e of it
-BEND = 12.0  # [frames] at most, over which the turns of an end are bent
+BEND, PART = 12.0, 0.8  # [frames] at most, and share of a gap, over which the turns of an end are bent
 AHEAD = 15  # [frames] that a clip must go on where another one ends
+APART = 5  # [frames] at least, between the beginnings of two windows that are found for one gap
 AT_ONCE = 64  # gaps whose distances are in memory together
+
+
+Known = tuple[np.ndarray, np.ndarray]
+"""Turns (G, 2, J, 3, 3) and root (G, 2, 3) of two frames that are known."""
 
 
 @dataclass(frozen=True)
@@ -55,60 +60,74 @@ class Window:
     """(G)"""
 
 
-def search(library: Library, ends: Ends, most: int = 1, barred: np.ndarray | None = None) -> list[Window]:
+def search(
+    library: Library,
+    ends: Ends,
+    most: int = 1,
+    barred: np.ndarray | None = None,
+    stretches: tuple[float, ...] = STRETCHES,
+) -> list[Window]:
     """The ``most`` windows of least cost for each gap, best first, no two of them beginning within five frames of each other.
 
-    ``barred`` (G, clips) bool: clips that may not be used for a gap. Costs are infinite where the library has nothing as long.
+    ``barred`` (G, clips) bool: clips that may not be used for a gap; ``stretches``: factors of a window's length. Costs are infinite
+    where the library has nothing as long.
     """
     gaps = len(ends.before)
     found = [Window(np.zeros(gaps, int), np.full(gaps, ends.length), np.full(gaps, np.inf)) for _ in range(most)]
-    stretches = STRETCHES if ends.after is not None else (1.0,)
-    lengths = sorted({max(1, round(ends.length * stretch)) for stretch in stretches})
-    wanted = _fit(ends, ends.before, ends.after, ends.way, ends.turn)
-    offered = [_offered(library, n, ends) for n in lengths]
+    stretches = stretches if ends.after is not None else (1.0,)
+    lengths = np.unique(np.maximum(1, np.rint(ends.length * np.array(stretches)).astype(int)))
+    ways = [_way(library, int(n), ends) for n in lengths]
     for first in range(0, gaps, AT_ONCE):
         rows = slice(first, min(first + AT_ONCE, gaps))
         best = np.full((rows.stop - first, library.frames), np.inf, np.float32)
         which = np.zeros(best.shape, np.int8)
-        for i, (length, (numbers, squares)) in enumerate(zip(lengths, offered, strict=True)):
-            cost = wanted[rows] @ (-2 * numbers.T)
-            cost += squares + np.float32(HURRY * np.log(length / ends.length) ** 2)
-            better = cost < best
-            np.copyto(best, cost, where=better)
-            which[better] = i
+        start = _apart(library, ends.before[rows], ends.moves[0])
+        end = None if ends.after is None else _apart(library, ends.after[rows], ends.moves[1])
+        for i, length in enumerate(lengths.tolist()):
+            cost = start[:, : library.frames - length] + np.float32(HURRY * np.log(length / ends.length) ** 2)
+            if end is not None:
+                cost += end[:, length:]
+            for offered, wanted in ways[i]:
+                cost += (
+                    np.sum(offered**2, axis=1)
+                    - 2 * (wanted[rows] @ offered.T)
+                    + np.sum(wanted[rows] ** 2, axis=1)[:, None]
+                )
+            cost[:, library.left[: cost.shape[1]] < length] = np.inf
+            better = cost < best[:, : cost.shape[1]]
+            np.copyto(best[:, : cost.shape[1]], cost, where=better)
+            which[:, : cost.shape[1]][better] = i
         if barred is not None:
             best[barred[rows][:, library.clip]] = np.inf
         g = np.arange(len(best))
         for window in found:
             at = best.argmin(axis=1)
-            window.begin[rows], window.cost[rows] = at, best[g, at] + np.sum(wanted[rows] ** 2, axis=1)
-            window.frames[rows] = np.array(lengths)[which[g, at]]
-            best[np.abs(np.arange(library.frames) - at[:, None]) < 5] = np.inf
+            window.begin[rows], window.cost[rows] = at, np.maximum(best[g, at], 0)
+            window.frames[rows] = lengths[which[g, at]]
+            for row, middle in enumerate(at.tolist()):
+                best[row, max(0, middle - APART + 1) : middle + APART] = np.inf
     return found
 
 
-def _fit(
-    ends: Ends, before: np.ndarray, after: np.ndarray | None, way: np.ndarray | None, turn: np.ndarray | None
-) -> np.ndarray:
-    """(N, ...) float32 numbers whose squared distances are costs: of those given, what ``ends`` ask for."""
-    parts = [before if ends.moves[0] else before[:, :PLACES]]
-    if ends.after is not None and after is not None:
-        parts.append(after if ends.moves[1] else after[:, :PLACES])
-    if ends.way is not None and way is not None:
-        parts.append(WAY * way)
-    if ends.turn is not None and turn is not None:
-        parts.append(TURN * np.stack([np.cos(turn), np.sin(turn)], axis=1))
-    return np.concatenate(parts, axis=1).astype(np.float32)
+def _apart(library: Library, numbers: np.ndarray, moves: bool) -> np.ndarray:
+    """(g, N) float32 squared distances of numbers (g, 41) from those of every frame, velocities counted only where they are known."""
+    some = slice(None) if moves else slice(PLACES)
+    own, wanted = library.numbers[:, some], numbers[:, some].astype(np.float32)
+    return np.asarray(wanted @ (-2 * own.T) + np.sum(own**2, axis=1) + np.sum(wanted**2, axis=1)[:, None])
 
 
-def _offered(library: Library, length: int, ends: Ends) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers (N, ...) of the windows of ``length`` that begin at each frame, and their squares' sums (N), infinite where
-    the clip is over before."""
-    reach = np.minimum(np.arange(library.frames) + length, library.frames - 1)
-    way = np.einsum("nab,nb->na", features.yaw(-library.heading), library.root[reach] - library.root)
-    turn = library.heading[reach] - library.heading
-    numbers = _fit(ends, library.numbers, library.numbers[reach], way / library.body.leg_length, turn)
-    return numbers, np.where(library.left >= length, np.sum(numbers**2, axis=1), np.inf).astype(np.float32)
+def _way(library: Library, length: int, ends: Ends) -> list[tuple[np.ndarray, np.ndarray]]:
+    """What the windows of ``length`` offer (N - length, ...) and what is wanted (G, ...) of way and turn, weighted."""
+    out = []
+    now, then = slice(0, library.frames - length), slice(length, None)
+    if ends.way is not None:
+        way = np.einsum("nab,nb->na", library.back[now], library.root[then] - library.root[now])
+        out.append((way * np.float32(WAY / library.body.leg_length), (WAY * ends.way).astype(np.float32)))
+    if ends.turn is not None:
+        offered, wanted = (library.heading[then] - library.heading[now]), ends.turn
+        sides = [TURN * np.stack([np.cos(a), np.sin(a)], axis=1).astype(np.float32) for a in (offered, wanted)]
+        out.append((sides[0], sides[1]))
+    return out
 
 
 def frames_of(window: Window, length: int) -> np.ndarray:
@@ -137,8 +156,8 @@ def play(library: Library, window: Window, length: int) -> tuple[np.ndarray, np.
 def bridge(
     turns: np.ndarray,
     root: np.ndarray,
-    before: tuple[np.ndarray, np.ndarray],
-    after: tuple[np.ndarray, np.ndarray] | None = None,
+    before: Known,
+    after: Known | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The motion bent so that it leaves what comes before it and arrives at what comes after.
 
@@ -153,7 +172,7 @@ def bridge(
     (Hermite), so that velocities at both ends are met too.
     """
     n = root.shape[1] - 1
-    reach = min(float(n), BEND)
+    reach = min(PART * n, BEND)
     far = float(n) if after is not None else reach
     vector = _bent(_turn_offsets(turns, before[0], 0), n, reach)
     out_root = root + _bent(_offsets_of(root, before[1], 0), n, far)
@@ -193,7 +212,7 @@ def _turn_offsets(turns: np.ndarray, known: np.ndarray, end: int) -> tuple[np.nd
 
 
 def _bent(offset: tuple[np.ndarray, np.ndarray], n: int, reach: float) -> np.ndarray:
-    """(G, n + 1, ...) an offset that dies out over ``reach`` frames; its speed at the beginning does over ``BEND``."""
+    """(G, n + 1, ...) an offset that dies out over ``reach`` frames; its speed at the beginning does over ``BEND`` at most."""
     x = np.clip(np.arange(n + 1) / reach, 0, 1)
     stays = (1 + 2 * x) * (1 - x) ** 2
     soon = min(reach, BEND)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..learning import model_file
-from . import guided
+from . import gaps, guided
+from .gaps import Gaps, Guides
 from .guided import Shape
 
 KIND = "motion"
@@ -30,9 +31,18 @@ class Network:
     about: Mapping[str, Any]
     """Data, configuration, figures."""
 
-    def corrected(self, told: np.ndarray, mean: np.ndarray, room: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See :func:`.guided.corrected`."""
-        return guided.corrected(self.tensors, self.shape, told, mean, room)
+    def corrected(self, gap: Gaps, guide: Guides) -> tuple[np.ndarray, np.ndarray]:
+        """Rows (G, F, R) of gaps seen from their last known frame, and how likely each foot stands (G, F, feet)."""
+        rows, likely = guided.corrected(self.tensors, self.shape, gaps.told(gap, guide), guide.first, gaps.room(gap))
+        kinds = [guided.kind_of(gap.length, share, gap.after > 0) for share in guide.share.tolist()]
+        worth = np.array([self.worth.get(kind, 1.0) for kind in kinds])
+        return guide.first + worth[:, None, None] * (rows - guide.first), likely
+
+    @property
+    def worth(self) -> Mapping[str, float]:
+        """By kind of gap, how much of a correction is taken."""
+        found: Mapping[str, float] = self.about.get("worth", {})
+        return found
 
 
 def load(path: str | os.PathLike[str] = SHIPPED) -> Network:
@@ -43,6 +53,9 @@ def load(path: str | os.PathLike[str] = SHIPPED) -> Network:
         shape = Shape(**{key: int(value) for key, value in model.about["shape"].items()})
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{name}: expected the shape of a motion network, got another file") from None
+    worth = model.about.get("worth", {})
+    if not isinstance(worth, dict) or not all(isinstance(v, float) and 0 <= v <= 1 for v in worth.values()):
+        raise ValueError(f"{name}: expected shares from 0 to 1 under worth, got another file")
     wanted = guided.tensor_shapes(shape)
     for key, size in wanted.items():
         if key not in model.tensors or model.tensors[key].shape != size:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -47,36 +47,49 @@ class Guided(nn.Module):
 
 @dataclass(frozen=True)
 class Batch:
-    """Tensors of a group of examples."""
+    """Tensors of a group of examples, with what does not change while the network learns."""
 
     told: Tensor
-    mean: Tensor
-    truth: Tensor
+    first: Tensor
+    """(N, F, R) the answer that is corrected."""
+    turns: Tensor
+    """(N, F, J, 3, 3) true turns."""
+    heads: Tensor
+    """(N, F, J, 3) true heads, in leg lengths."""
     contact: Tensor
     room: Tensor
     free: Tensor
     """(F) bool, frames that are missing."""
+    before: dict[str, Tensor]
+    """What is wrong with the first answers; see :func:`faults`."""
 
     @classmethod
-    def of(cls, group: Group, device: str, rows: Sequence[int] | slice = slice(None)) -> Batch:
-        """The chosen examples of a group."""
-        values = (group.told[rows], group.mean[rows], group.truth[rows], group.contact[rows], group.room)
-        told, mean, truth, contact, room = (torch.as_tensor(v).to(device).float() for v in values)
-        return cls(told, mean, truth, contact, room, torch.as_tensor(~group.known).to(device))
+    def of(cls, group: Group, body: Body, device: str) -> Batch:
+        """The examples of a group on a device, where ``body`` is too."""
+        values = (group.told, group.first, group.truth, group.contact, group.room)
+        told, first, truth, contact, room = (torch.as_tensor(v).to(device).float() for v in values)
+        with torch.no_grad():
+            turns, heads = body(truth)
+            out = cls(told, first, turns, heads, contact, room, torch.as_tensor(~group.known).to(device), {})
+            return replace(out, before=faults(body, out, first))
+
+    def some(self, rows: Tensor) -> Batch:
+        """The examples ``rows``."""
+        parts = {name: getattr(self, name)[rows] for name in ("told", "first", "turns", "heads", "contact")}
+        return replace(self, **parts)
 
 
 def faults(body: Body, batch: Batch, rows: Tensor) -> dict[str, Tensor]:
     """What is wrong with answers (N, F, R), by the names of :data:`WEIGHTS`; lengths in leg lengths."""
     free = batch.free
     turns, heads = body(rows)
-    true_turns, true_heads = body(batch.truth)
-    step, true_step = heads.diff(dim=1), true_heads.diff(dim=1)
+    step, true_step = heads.diff(dim=1), batch.heads.diff(dim=1)
     moving = free[1:] | free[:-1]
     feet = step[:, :, body.feet, :2].norm(dim=-1).unflatten(-1, (2, -1)).amin(dim=2)  # (N, F - 1, feet)
     stands = batch.contact[:, 1:] * batch.contact[:, :-1] * moving[:, None]
     return {
-        "place": (heads - true_heads)[:, free].norm(dim=-1).mean(),
-        "turn": (turns - true_turns)[:, free].flatten(-2).norm(dim=-1).mean(),
+        "place": (heads - batch.heads)[:, free].norm(dim=-1).mean(),
+        "turn": (turns - batch.turns)[:, free].flatten(-2).norm(dim=-1).mean(),
         "speed": (step - true_step)[:, moving].norm(dim=-1).mean(),
         "slide": (feet * stands).sum() / stands.sum().clamp_min(1),
     }
@@ -85,16 +98,14 @@ def faults(body: Body, batch: Batch, rows: Tensor) -> dict[str, Tensor]:
 def loss(network: Guided, body: Body, batch: Batch) -> dict[str, Tensor]:
     """The parts of the loss, weighted; their sum is minimized."""
     correction, contact = network(batch.told)
-    with torch.no_grad():
-        first = faults(body, batch, batch.mean)
-    now = faults(body, batch, batch.mean + correction * batch.room)
-    parts = {name: WEIGHTS[name] * value / (first[name] + LEAST) for name, value in now.items()}
+    now = faults(body, batch, batch.first + correction * batch.room)
+    parts = {name: WEIGHTS[name] * value / (batch.before[name] + LEAST) for name, value in now.items()}
     entropy = functional.binary_cross_entropy_with_logits(contact, batch.contact)
     return {**parts, "contact": WEIGHTS["contact"] * entropy}
 
 
-def distance(network: Guided, body: Body, batch: Batch, leg_length: float) -> Tensor:
-    """(N) [mm] mean distance of all heads in the frames that are missing."""
+def distances(network: Guided, body: Body, batch: Batch, shares: Sequence[float] = (1.0,)) -> Tensor:
+    """(S, N) mean distance of all heads in the frames that were missing, in leg lengths, with ``shares`` of the correction."""
     correction, _ = network(batch.told)
-    apart = (body(batch.mean + correction * batch.room)[1] - body(batch.truth)[1])[:, batch.free].norm(dim=-1)
-    return apart.mean(dim=(1, 2)) * (1000 * leg_length)
+    every = [body(batch.first + share * correction * batch.room)[1] for share in shares]
+    return torch.stack([(heads - batch.heads)[:, batch.free].norm(dim=-1).mean(dim=(1, 2)) for heads in every])

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The trainer of prediction: takes in, the guided network out. It says what happens; its caller prints."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import platform
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.files import write_whole
+from ..core.messages import counted
+from ..ik.trainer import Cancelled
+from ..learning import events
+from ..learning.arguments import require_torch, require_writable
+from ..learning.loop import state_path
+from ..learning.steps import steps_of
+from ..learning.stopping import clear_cancel_file
+from . import examples, material, network
+from .guided import Shape
+from .library import Take
+
+Say = Callable[[str], None]
+VERSION = "1"
+HELD_EVERY = 12  # one take of so many validates where no subject does
+HELD_GROUPS = 12
+ACKNOWLEDGEMENT = "The data used in this project was obtained from mocap.cs.cmu.edu. The database was created with funding from NSF EIA-0196217."
+
+
+def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
+    """Train and save; returns the exit code 0.
+
+    Raises ValueError and OSError for bad input before anything is trained, and Cancelled when asked to stop.
+    """
+    require_torch()
+    require_writable(args.weights, ".npz")
+    for path in (state_path(args.weights), args.json, args.progress):
+        require_writable(path)
+    show = events.writer(args.tensorboard)
+    clear_cancel_file(args.cancel_file)
+    body, every = material.read([args.data, *args.more])
+    every = material.without(every, args.leave_out)
+    takes, held = _parted(every, args.validate)
+    say(f"{counted(len(takes), 'take')} to train on, {counted(len(held), 'take')} to validate on")
+    began = time.perf_counter()
+    own = examples.source(body, takes, material.subject_of)
+    groups = []
+    for group in examples.many(own, args.seed, args.groups, args.jobs):
+        groups.append(group)
+        if len(groups) % 50 == 0 or len(groups) == args.groups:
+            say(f"Examples: {len(groups)} of {args.groups} groups ({time.perf_counter() - began:.0f} s)")
+    judged = list(
+        examples.many(examples.source(body, held, material.subject_of, own.library), args.seed + 1, HELD_GROUPS)
+    )
+    shape = Shape(groups[0].told.shape[-1], groups[0].truth.shape[-1], args.width, args.depth, args.heads, args.wide)
+    from ..learning import torch_training
+    from ..learning.torch_layers import load_tensors, tensors_of
+    from .torch_task import GuidedTask
+
+    task = GuidedTask(body, groups, judged, shape, args.dropout, args.batch_size)
+    result = torch_training.fit(task, steps_of(args), args, say, complain, show)
+    device = torch_training.device_of(args.device)
+    module = torch_training.with_weights(task.module(), result.state.best)
+    tensors = network.in_file(tensors_of(module))
+    load_tensors(module, tensors)
+    about: dict[str, Any] = {
+        "takes": [take.name for take in takes],
+        "validated_on": [take.name for take in held],
+        "left_out": list(args.leave_out),
+        "training": task.describe(),
+        "steps": result.state.step,
+        "validation": result.state.best_value,
+        "worth": task.worth(module),
+        "seed": args.seed,
+        "command": "standalone_trainer.py motion " + _words(args),
+        "machine": f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}, {device.type}",
+        "licence": "weights of this project; learned from CMU motion capture: free for all uses, not to be resold directly",
+        "acknowledgement": ACKNOWLEDGEMENT,
+    }
+    network.save(args.weights, network.Network(shape, tensors, about))
+    if args.json is not None:
+        write_whole(args.json, (json.dumps(about, indent=1) + "\n").encode())
+    if result.cancelled:
+        words = f"The best weights so far are in {args.weights}. To continue, add --resume to the same command."
+        raise Cancelled(
+            f"Stopped after step {result.state.step}. {words}", True, 128 + (result.signal or signal.SIGINT)
+        )
+    state_path(args.weights).unlink(missing_ok=True)
+    digest = hashlib.sha256(args.weights.read_bytes()).hexdigest()[:16]
+    tell(
+        f"{result.state.step} steps; on validation takes {result.state.best_value:.3f} of the distance that the library's answers have"
+    )
+    tell(f"Weights: {args.weights} ({digest})")
+    return 0
+
+
+def _parted(takes: list[Take], subjects: tuple[str, ...]) -> tuple[list[Take], list[Take]]:
+    """Takes to train on and takes to validate on."""
+    if subjects:
+        held = material.of(takes, subjects)
+        kept = material.without(takes, subjects)
+        if not held:
+            raise ValueError(f"--validate: expected subjects of the data, found no take of {', '.join(subjects)}")
+    else:
+        order = sorted(takes, key=lambda take: take.name)
+        held = order[HELD_EVERY // 2 :: HELD_EVERY] or order[:1]
+        names = {take.name for take in held}
+        kept = [take for take in order if take.name not in names]
+    if len(kept) < 2:
+        raise ValueError(f"expected at least three takes, got {len(takes)}; add motion")
+    return kept, held
+
+
+def _words(args: argparse.Namespace) -> str:
+    """The command line, without the folders of this machine."""
+    out = [f"--data {args.data.name}"]
+    if args.more:
+        out.append("--more " + " ".join(path.name for path in args.more))
+    for name in ("leave_out", "validate"):
+        if getattr(args, name):
+            out.append(f"--{name.replace('_', '-')} {','.join(getattr(args, name))}")
+    for name in (
+        "steps",
+        "time_limit",
+        "lr",
+        "decay",
+        "seed",
+        "width",
+        "depth",
+        "heads",
+        "wide",
+        "dropout",
+        "batch_size",
+    ):
+        out.append(f"--{name.replace('_', '-')} {getattr(args, name):g}")
+    return " ".join([*out, f"--groups {args.groups}"])
