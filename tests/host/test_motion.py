@@ -193,3 +193,17 @@ def test_actions_are_sampled_once_until_their_keys_change(posed: Any, monkeypatc
     bpy.data.actions["kick"].use_frame_range = True
     assert bpy.ops.neural_ik.motion_fill() == {"FINISHED"}
     assert sampled[1:] == [["kick"]]
+
+
+def test_check_says_how_far_all_that_can_be_trusted(posed: Any) -> None:
+    import bpy
+
+    assert bpy.ops.neural_ik.motion_check() == {"FINISHED"}
+    found = wing("blender.motion.making").checked(posed)
+    assert found.counts[0] == 4  # the walk is poses by now
+    assert found.words[0].startswith("Fill: ")
+    assert found.words[0] in bpy.data.texts["Neural IK Motion Check"].as_string()
+    for action in bpy.data.actions:
+        action.neural_ik.use = action.name == "run"
+    with pytest.raises(RuntimeError, match="two or more actions"):
+        bpy.ops.neural_ik.motion_check()

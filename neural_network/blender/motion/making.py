@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fill and Continue: what a character shows, the wing's one call, and the result as a motion of its bones with figures."""
+"""Fill, Continue and Check: what a character shows, the wing's one call, and the result as a motion of its bones with figures."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ...core import forward_kinematics as fk
 from ...core.messages import counted
 from ...core.skeleton import Skeleton
 from ...motion import features
-from ...prediction import continuing, filling
+from ...prediction import checking, continuing, filling
 from ...prediction import library as libraries
 from ...prediction import network as networks
+from ...prediction.checking import Checked
 from ...prediction.filling import Filled
 from ...prediction.library import Library, Take
 from ...prediction.network import Network
@@ -68,8 +69,9 @@ def network() -> Network | None:
 
 
 def forget() -> None:
-    """Forget library and network."""
+    """Forget library, network and what was measured."""
     _libraries.clear()
+    _checked.clear()
     _networks.clear()
 
 
@@ -172,6 +174,39 @@ def goal_of(ob: Any, target: Any) -> np.ndarray:
 def _heading(shown: Shown, turn: float) -> float:
     """[rad] where the body looks on the last frame that was read, and so much to its left."""
     return float(features.headings(shown.turns[:, 0])[-1]) + turn
+
+
+# ---- Check
+
+
+_checked: list[tuple[str, Checked]] = []
+"""The armature object that was checked last, and what was measured."""
+
+
+def check(context: bpy.types.Context) -> Generator[Progress, None, tuple[str, Checked]]:
+    """How far Fill and Continue can be trusted for the active character, from its own actions; yields Progress."""
+    ob: Any = rig.find(context)
+    _, who = shown_motion.character_of(ob)
+    clips = yield from own_clips.of_character(context, ob, who, False)
+    searched = yield from library(context, ob, who, None)
+    found: Checked | None = None
+    for step in checking.check(searched, [Take(*clip) for clip in clips], network()):
+        if isinstance(step, Checked):
+            found = step
+        else:
+            yield Progress(step[0], step[1], f"trying {step[0] + 1} of {step[1]}")
+    assert found is not None
+    return ob.name, found
+
+
+def keep(name: str, found: Checked) -> None:
+    """Keep what was measured, for the panel."""
+    _checked[:] = [(name, found)]
+
+
+def checked(ob: Any) -> Checked | None:
+    """What was measured for an armature object; None where it was not the last one to be checked."""
+    return _checked[0][1] if _checked and _checked[0][0] == ob.name else None
 
 
 # ---- figures

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Operators of Motion: Fill and Continue, each of which shows its result as a ghost."""
+"""Operators of Motion: Fill and Continue, each of which shows its result as a ghost, and Check."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 
 import bpy
 
+from ...core.messages import counted
+from ...prediction.checking import Checked
 from ..host import ghost, jobs
+from ..host.buttons import Button, no_character, write_text
 from ..host.ghost import Made
 from ..host.jobs import Progress
 from . import making
@@ -38,7 +41,34 @@ class NEURAL_IK_OT_motion_continue(ghost.Maker, bpy.types.Operator):
         return making.go_on(context)
 
 
-_classes: tuple[Any, ...] = (NEURAL_IK_OT_motion_fill, NEURAL_IK_OT_motion_continue)
+class NEURAL_IK_OT_motion_check(jobs.Pumped, Button, bpy.types.Operator):
+    """Measure how far Fill and Continue can be trusted for this character: each of its own actions is left out in turn"""
+
+    bl_idname = "neural_ik.motion_check"
+    bl_label = "Check"
+    panel = jobs.MOTION
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """Why it cannot be pressed, in words; empty if it can."""
+        return no_character(context)
+
+    def work(self, context: bpy.types.Context) -> Generator[Progress, None, tuple[str, Checked]]:
+        """Measure."""
+        return making.check(context)
+
+    def finish(self, context: bpy.types.Context, result: tuple[str, Checked]) -> str:
+        """Keep the figures for the panel, and write them into a text block."""
+        name, found = result
+        making.keep(name, found)
+        actions, tries = found.counts
+        head = f"{name}: {counted(tries, 'try', 'tries')} with {counted(actions, 'action')}, each left out in turn"
+        write_text("Neural IK Motion Check", [head, *found.words])
+        jobs.redraw()
+        return ". ".join(word for word in found.words if word.startswith(("Fill", "Continue")))
+
+
+_classes: tuple[Any, ...] = (NEURAL_IK_OT_motion_fill, NEURAL_IK_OT_motion_continue, NEURAL_IK_OT_motion_check)
 
 
 def register() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Motion panel: Fill, Continue, and the ghost of what they made."""
+"""The Motion panel: Fill, Continue, the ghost of what they made, and Check."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import bpy
 
-from ..host import ghost, jobs, rig
-from ..host.panels import MOTION, CharacterPanel, running
+from ..host import curve, ghost, jobs, rig
+from ..host.panels import MOTION, CharacterPanel, paragraph, running
+from . import making
 
 
 class NEURAL_IK_PT_motion(CharacterPanel, bpy.types.Panel):
@@ -40,6 +41,20 @@ class NEURAL_IK_PT_motion(CharacterPanel, bpy.types.Panel):
         column.prop(own, "variation")
         column.prop(own, "detail", slider=True)
         column.prop(own, "shipped")
+        self.draw_check(layout, context, ob)
+
+    def draw_check(self, layout: Any, context: bpy.types.Context, ob: Any) -> None:
+        """How far all that can be trusted: the button, and what it measured last."""
+        box = layout.box().column(align=True)
+        box.operator("neural_ik.motion_check", icon="CHECKMARK")
+        found = making.checked(ob)
+        if found is None:
+            return
+        for line in found.words:
+            paragraph(box, line, context, "INFO" if line.startswith(("Fill", "Continue")) else "BLANK1")
+        drawn = curve.icon(found.curve, "motion")
+        if drawn:
+            box.template_icon(icon_value=drawn, scale=3)
 
 
 _classes = (NEURAL_IK_PT_motion,)
