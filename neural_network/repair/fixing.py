@@ -170,21 +170,20 @@ def _rooted(
 ) -> np.ndarray:
     """The root (F, 3) of repaired ``turns``: slow changes by least squares, quick ones as the network has them."""
     out = root.copy()
-    standing, weight = rooting.standing_velocity(body, turns, root, contact, fps)
-    change = np.zeros_like(standing)
-    if correction is not None:
-        own = level_velocity(before, correction.velocity)
+    own = None if correction is None else level_velocity(before, correction.velocity)
+    if correction is not None and own is not None and judged.jumps:
         width = rooting.QUICK * fps / RATE
-        if judged.jumps:
-            change += own - gaussian(own, width)
-            lift = correction.height
-            out[:, 2] += lift - gaussian(lift, width)
-        share = rooting.OPINION
-        wanted = (share * own + weight[:, None] * standing) / (share + weight)[:, None]
-        standing, weight = wanted, share + weight
+        slow = gaussian(own, width)
+        out[:, :2] += moves(own - slow, fps)
+        out[:, 2] += correction.height - gaussian(correction.height, width)
+        own = slow
     if judged.root:
-        change += rooting.fitted(root, standing, weight, fps)
-    out[:, :2] += moves(change, fps)
+        wanted, weight = rooting.standing_velocity(body, turns, out, contact, fps)
+        if own is not None:
+            share = rooting.OPINION
+            wanted = (share * own + weight[:, None] * wanted) / (share + weight)[:, None]
+            weight = share + weight
+        out[:, :2] += moves(rooting.fitted(out, wanted, weight, fps), fps)
     if judged.floor:
         out[:, 2] -= rooting.floor_height(body, turns, out, contact, ground)
     return out
