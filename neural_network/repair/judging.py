@@ -12,9 +12,13 @@ from ..core import metrics, rotations
 from ..core.contacts import foot_points, tremble, trembles
 from ..core.skeleton import Skeleton
 from ..ik.foot_pins import Ground, flat_ground, forward
+from . import rooting
 from .corruption import KINDS
 from .network import Said
 
+PLACE = 0.4  # [m/s] standing feet of actions that walk in place go back faster than anything drifts
+AT_REST = 0.25  # share of that speed: the root of such an action moves less
+IN_PLACE = "The feet go as if this action walked in place, so nothing is changed; give it its way first, or make contacts by hand."
 SURE = 0.5  # chance from which something counts as wrong
 SLIDES = (
     2.5,
@@ -62,11 +66,23 @@ def standing(
     )
 
 
+def in_place(body: Skeleton, turns: np.ndarray, root: np.ndarray, fps: float, contact: np.ndarray) -> bool:
+    """Whether an action walks in place: its standing feet go back together while its root goes nowhere."""
+    wanted, weight = rooting.standing_velocity(body, turns, root, contact, fps)
+    if weight.sum() < 2:
+        return False
+    speed = float(np.linalg.norm(np.median(wanted[weight > 0], axis=0)))
+    own = float(np.linalg.norm(root[-1, :2] - root[0, :2])) * fps / max(len(root) - 1, 1)
+    return speed > PLACE and own < AT_REST * speed
+
+
 def by_rule(
     body: Skeleton, turns: np.ndarray, root: np.ndarray, fps: float, contact: np.ndarray, ground: Ground = flat_ground
 ) -> Judgement:
     """The judgement without weights: by tremble, by how fast standing feet slide, and by how far they are from the floor."""
     slides, away = standing(body, turns, root, fps, contact, ground)
+    if in_place(body, turns, root, fps, contact):
+        return Judgement(False, False, False, False, notes=(IN_PLACE,))
     pose = trembles(tremble(rotations.quaternion_from_matrix(turns)), fps)
     return Judgement(bool(pose), bool(pose), slides > 1, away > STANDS)
 
@@ -82,6 +98,8 @@ def by_network(
 ) -> Judgement:
     """The judgement of a network, and of the standing feet that it found; feet that tremble say nothing of the root."""
     slides, away = standing(body, turns, root, fps, contact, ground)
+    if in_place(body, turns, root, fps, contact):
+        return Judgement(False, False, False, False, notes=(IN_PLACE,))
     chance = dict(zip(KINDS, said.kinds.tolist(), strict=True))
     wrong = {kind: value > SURE for kind, value in chance.items()}
     quick = wrong["smooth"] or wrong["drop"]

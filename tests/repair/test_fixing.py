@@ -11,7 +11,7 @@ from repair_data import FPS, RIG, network, rows, walk
 from neural_network.core import metrics
 from neural_network.core.contacts import foot_points
 from neural_network.ik.foot_pins import forward
-from neural_network.repair import draws, fixing
+from neural_network.repair import draws, fixing, judging
 from neural_network.rigs import on_body
 
 WHO = on_body.character(RIG, RIG.names)
@@ -41,6 +41,17 @@ def test_a_walk_that_skates_above_the_floor_is_put_right() -> None:
     assert slide(done.rot, done.root) < 2
     assert done.after["float_mm"] < 1 < 30 < done.before["float_mm"]
     assert np.abs((done.root - root)[:, 2]).mean() < 0.01
+
+
+def test_a_walk_in_place_stays_and_is_told() -> None:
+    rot, root = rows()
+    there = root.copy()
+    there[:, :2] -= np.linspace(0, 1, 90)[:, None] * (root[-1, :2] - root[0, :2])
+    standing = [judging.in_place(WHO.body, *on_body.to_body(WHO, rot, way), FPS, CONTACT) for way in (there, root)]
+    assert standing == [True, False]
+    said = judging.by_rule(WHO.body, *on_body.to_body(WHO, rot, there), FPS, CONTACT)
+    assert said.sound
+    assert said.notes == (judging.IN_PLACE,)
 
 
 def test_a_contact_made_by_hand_changes_the_frames_around_it_alone() -> None:
