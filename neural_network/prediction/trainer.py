@@ -30,7 +30,8 @@ Say = Callable[[str], None]
 VERSION = "1"
 HELD_EVERY = 12  # one take of so many validates where no subject does
 HELD_GROUPS = 12
-ACKNOWLEDGEMENT = "The data used in this project was obtained from mocap.cs.cmu.edu. The database was created with funding from NSF EIA-0196217."
+ACKNOWLEDGEMENT = """The data used in this project was obtained from mocap.cs.cmu.edu.
+The database was created with funding from NSF EIA-0196217."""
 
 
 def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
@@ -55,9 +56,8 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
         groups.append(group)
         if len(groups) % 50 == 0 or len(groups) == args.groups:
             say(f"Examples: {len(groups)} of {args.groups} groups ({time.perf_counter() - began:.0f} s)")
-    judged = list(
-        examples.many(examples.source(body, held, material.subject_of, own.library), args.seed + 1, HELD_GROUPS)
-    )
+    apart = examples.source(body, held, material.subject_of, own.library)
+    judged = list(examples.many(apart, args.seed + 1, HELD_GROUPS, args.jobs))
     shape = Shape(groups[0].told.shape[-1], groups[0].truth.shape[-1], args.width, args.depth, args.heads, args.wide)
     from ..learning import torch_training
     from ..learning.torch_layers import load_tensors, tensors_of
