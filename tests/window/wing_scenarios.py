@@ -107,6 +107,9 @@ def filling(install: Callable[[], Steps], out: Path) -> Steps:
         bpy.ops.ed.undo()
     yield 0.5
     assert {len(keys["co"]) for keys in every_key().values()} == {2}, "one undo takes it back"
+    yield from press("neural_ik.motion_check")
+    yield from until(lambda: wing("motion.making").checked(character()) is not None, "the figures")
+    yield from picture(out / "motion_check.png", CROP)
 
 
 def feet(install: Callable[[], Steps], out: Path) -> Steps:

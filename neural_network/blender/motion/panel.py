@@ -51,7 +51,8 @@ class NEURAL_IK_PT_motion(CharacterPanel, bpy.types.Panel):
         if found is None:
             return
         for line in found.words:
-            paragraph(box, line, context, "INFO" if line.startswith(("Fill", "Continue")) else "BLANK1")
+            if line.startswith(("Fill", "Continue")):  # the figures behind them are in the text block
+                paragraph(box, line, context, "INFO")
         drawn = curve.icon(found.curve, "motion")
         if drawn:
             box.template_icon(icon_value=drawn, scale=3)
