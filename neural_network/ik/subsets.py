@@ -30,6 +30,7 @@ from .solver import Solver
 
 BEFORE = 0.5  # [s] of the pose before
 FRAMES_MOST, FRAMES_SHARE = 40, 20  # frames judged: at most so many, and one of so many
+FRAMES_LEAST = 2  # one frame alone says nothing
 ANSWERS = 6  # answers to the same targets, until a drag has settled
 MOVING = DragSettings(balance=None)  # walking is falling: who moves is not balanced over the feet
 
@@ -51,13 +52,14 @@ def measure(
 ) -> list[dict[str, Any]]:
     """The rows, as plain JSON values: given, hips, start, frames, and mpjpe_mm of ours, nearest, mean and previous.
 
-    Previous is None where nothing is known of before. MPJPE is over all heads, in armature space. Empty where no test frame has
-    a pose half a second before, without training frames, and for rigs without two feet, two hands and a head.
+    Previous is None where nothing is known of before. MPJPE is over all heads, in armature space. Empty where fewer than two
+    frames are judged (test frames with a pose half a second before), without training frames, and for rigs without two feet, two
+    hands and a head.
     """
     rig = net.skeleton
     frames, before = _judged(poses, test)
     sets = _sets(rig)
-    if not len(frames) or not len(train) or not sets:
+    if len(frames) < FRAMES_LEAST or not len(train) or not sets:
         return []
     mean = batches.mean_pose(samples, train)
     known = baselines.frames_of(LAYOUTS["positions"], rig, samples, train)

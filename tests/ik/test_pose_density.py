@@ -23,6 +23,7 @@ from neural_network.ik import (
     network,
     pose_density,
     pose_statistics,
+    quality,
     refinement,
     subsets,
     targets_file,
@@ -532,6 +533,23 @@ def test_rows_of_some_targets_say_what_was_given() -> None:
     assert by["all five", "given", "cold"] < by["one hand", "given", "cold"]
     assert by["one hand", "given", "cold"] < by["one hand", "free", "cold"]
     assert len(subsets.lines(rows)) == 2 + len(rows) + 1
+
+
+def test_rows_of_some_targets_are_left_out_where_one_frame_could_be_judged() -> None:
+    net, poses, samples, parts = learned()
+    train, test = (np.flatnonzero(parts == part) for part in (TRAIN, TEST))
+    slow = replace(poses, clip_fps=np.full_like(poses.clip_fps, 4.0))
+    assert len(subsets._judged(slow, test[:3])[0]) == 1
+    assert subsets.measure(net, slow, samples, train, test[:3]) == []
+
+
+def test_rows_of_some_targets_of_several_folds_are_means_over_their_frames() -> None:
+    row = {"given": "one hand", "hips": "given", "start": "cold"}
+    folds = [
+        [{**row, "frames": frames, "mpjpe_mm": {"ours": mm, "previous": None}}] for frames, mm in ((3, 10.0), (1, 30.0))
+    ]
+    (found,) = quality._pooled_subsets([folds[0], [], folds[1]])
+    assert found == {**row, "frames": 4, "mpjpe_mm": {"ours": 15.0, "previous": None}}
 
 
 def test_rows_of_some_targets_are_left_out_where_there_are_no_hands() -> None:

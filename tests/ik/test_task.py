@@ -164,7 +164,7 @@ def test_by_default_the_averaged_weights_are_validated_and_kept(problem: tuple[S
 
 def test_it_stops_when_patience_ends_and_keeps_the_best(problem: tuple[Skeleton, Samples, np.ndarray]) -> None:
     """A step size that is far too large gets worse at once."""
-    net, epochs = run(problem, replace(QUICK, lr=3.0, epochs=50, patience=3))
+    net, epochs = run(problem, replace(QUICK, lr=100.0, epochs=50, patience=3))
     last = epochs[-1]
     assert last.number < 50
     assert last.ended

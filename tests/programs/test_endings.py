@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,6 +44,35 @@ def trainer(data: Path, folder: Path, epochs: int, *more: str | Path) -> list[st
     return [*words, "--epochs", str(epochs), "--patience", "9999999", "--hidden", "8", "--no-beside", *more]
 
 
+@pytest.fixture(scope="module")
+def wanted(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, int]:
+    """Weights and exit code of three epochs that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("wanted")
+    code = run_cli(*trainer(data, folder, 3)).returncode
+    return (folder / "best.npy").read_bytes(), code
+
+
+@pytest.fixture(scope="module")
+def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, int]:
+    """Weights and exit code of twenty-four epochs that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    done = run_cli(*trainer(data, folder, 24))
+    assert done.returncode in (0, 1), done.stderr
+    return (folder / "best.npy").read_bytes(), done.returncode
+
+
+@pytest.fixture(scope="module")
+def stopped(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the weights of a training that was stopped, and the state to resume it from."""
+    folder = tmp_path_factory.mktemp("stopped")
+    words = trainer(data, folder, 300, "--cancel-file", folder / "cancel", "--progress", folder / "progress")
+    with started(*words, stdout=subprocess.DEVNULL) as process:
+        wait_for(lambda: epochs_in(folder / "progress") >= 1)
+        (folder / "cancel").touch()
+        assert process.wait(60) == 130
+    return folder
+
+
 @contextmanager
 def started(*words: str | Path, **settings: object) -> Iterator[subprocess.Popen[bytes]]:
     """A program under way, killed in the end if it still runs."""
@@ -78,9 +108,8 @@ def epochs_in(progress: Path) -> int:
 
 @pytest.mark.parametrize("gone", ["closed", "full", "both closed"])
 def test_a_training_goes_on_without_its_output_to_the_same_exit_code_and_bytes(
-    gone: str, data: Path, tmp_path: Path
+    gone: str, data: Path, wanted: tuple[bytes, int], tmp_path: Path
 ) -> None:
-    wanted = run_cli(*trainer(data, tmp_path / "wanted", 3))
     words = trainer(data, tmp_path / "found", 3, "--json", tmp_path / "figures.json")
     out = open("/dev/full", "wb") if gone == "full" else subprocess.PIPE  # noqa: SIM115 - closed below
     err = subprocess.STDOUT if gone == "both closed" else subprocess.PIPE
@@ -89,11 +118,11 @@ def test_a_training_goes_on_without_its_output_to_the_same_exit_code_and_bytes(
             process.stdout.readline()
             process.stdout.close()  # as head does
         said = process.stderr.read() if process.stderr is not None else b""
-        assert process.wait(120) == wanted.returncode
+        assert process.wait(120) == wanted[1]
     if gone == "full":
         out.close()  # type: ignore[union-attr]
     assert said == b""
-    assert (tmp_path / "found" / "best.npy").read_bytes() == (tmp_path / "wanted" / "best.npy").read_bytes()
+    assert (tmp_path / "found" / "best.npy").read_bytes() == wanted[0]
     assert json.loads((tmp_path / "figures.json").read_text())["tests"]
     assert sorted(p.name for p in (tmp_path / "found").iterdir()) == ["best.npy"]
 
@@ -148,11 +177,11 @@ def test_a_full_disk_for_what_stands_beside_the_weights_is_reported_and_nothing_
 
 
 @pytest.mark.parametrize("number", ENDING)
-def test_a_signal_saves_a_training_as_ctrl_c_does(number: signal.Signals, data: Path, tmp_path: Path) -> None:
-    whole = run_cli(*trainer(data, tmp_path / "whole", 60))
-    assert whole.returncode in (0, 1), whole.stderr
+def test_a_signal_saves_a_training_as_ctrl_c_does(
+    number: signal.Signals, data: Path, whole: tuple[bytes, int], tmp_path: Path
+) -> None:
     progress = tmp_path / "progress"
-    words = trainer(data, tmp_path / "ended", 60, "--progress", progress)
+    words = trainer(data, tmp_path / "ended", 24, "--progress", progress)
     with started(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         wait_for(lambda: epochs_in(progress) >= 2)
         process.send_signal(number)
@@ -170,8 +199,8 @@ def test_a_signal_saves_a_training_as_ctrl_c_does(number: signal.Signals, data: 
     }
     assert sorted(p.name for p in (tmp_path / "ended").iterdir()) == ["best.npy", "best.resume.npz"]
     resumed = run_cli(*words, "--resume")
-    assert resumed.returncode == whole.returncode, resumed.stderr
-    assert (tmp_path / "ended" / "best.npy").read_bytes() == (tmp_path / "whole" / "best.npy").read_bytes()
+    assert resumed.returncode == whole[1], resumed.stderr
+    assert (tmp_path / "ended" / "best.npy").read_bytes() == whole[0]
 
 
 def test_a_signal_before_there_is_anything_to_save_changes_nothing(data: Path, tmp_path: Path) -> None:
@@ -283,13 +312,11 @@ def test_without_being_asked_a_trainer_does_not_mind_the_end_of_its_input(data: 
     ],
 )
 def test_a_damaged_stopped_training_is_refused_in_one_sentence(
-    name: str, value: object, data: Path, tmp_path: Path
+    name: str, value: object, data: Path, stopped: Path, tmp_path: Path
 ) -> None:
-    words = trainer(data, tmp_path, 300, "--cancel-file", tmp_path / "cancel", "--progress", tmp_path / "progress")
-    with started(*words, stdout=subprocess.DEVNULL) as process:
-        wait_for(lambda: epochs_in(tmp_path / "progress") >= 1)
-        (tmp_path / "cancel").touch()
-        assert process.wait(60) == 130
+    words = trainer(data, tmp_path, 300)
+    for file in (tmp_path / "best.npy", loop.state_path(tmp_path / "best.npy")):
+        shutil.copy(stopped / file.name, file)
     path = loop.state_path(tmp_path / "best.npy")
     with np.load(path) as found:
         arrays = {key: found[key] for key in found.files}
