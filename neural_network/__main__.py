@@ -30,10 +30,12 @@ if __name__ == "__main__":
     require("numpy", GET_NUMPY)
 from .core.messages import show as say
 from .formats import command as formats
+from .formats import convert
 from .gait import command as gait
 from .ik import command as ik
 from .learning.stopping import ended_by_signals, exit_code
 from .live import command as live
+from .prediction import command as prediction
 from .repair import command as repair
 
 COMMANDS = (formats, ik, live, gait, repair)
@@ -51,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for room in COMMANDS:
         room.add_parsers(commands, say)
+    convert.add_parser(prediction.add_parsers(commands, say), say)
     args = parser.parse_args(argv)
     try:
         with ended_by_signals():

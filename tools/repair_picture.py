@@ -15,7 +15,6 @@ from neural_network.core.files import read_archive
 from neural_network.core.skeleton import Skeleton
 from neural_network.ik.foot_pins import forward
 from neural_network.motion import pose_set
-from neural_network.repair.command import character_of
 from neural_network.rigs import on_body
 
 LEFT, RIGHT, MIDDLE, FLOOR = "#1c7ed6", "#d0620a", "#444444", "#999999"
@@ -40,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     sets = [pose_set.load(path) for path in (args.before, args.after)]
     contact = read_archive(args.after, "contacts", ("contact",))["contact"]
-    who = character_of(sets[0])
+    who = on_body.found(sets[0].skeleton)
     clips = args.clips or range(len(sets[0].clip_names))
     figure, axes = plt.subplots(2 * len(clips), 2, figsize=(17, 3.4 * len(clips)), width_ratios=(5, 2), squeeze=False)
     for row, clip in enumerate(clips):

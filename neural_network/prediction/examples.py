@@ -93,8 +93,9 @@ def source(
     return Source(long, tuple(subject_of(t.name) for t in long), own)
 
 
-def draw(own: Source, rng: np.random.Generator, count: int = GROUP) -> Group:
-    """A group of ``count`` examples of one random shape."""
+def draw(own: Source, rng: np.random.Generator, count: int = 0) -> Group:
+    """A group of ``count`` examples of one random shape; :data:`GROUP` of them where that is 0."""
+    count = count or GROUP
     before, missing, after = _shape(rng)
     frames = before + missing + after
     cut, barred = [], np.zeros((count, len(own.library.names)), bool)

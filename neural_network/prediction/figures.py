@@ -163,9 +163,7 @@ def fill_figures(own: Library, split: Split, network: Network | None, barred: bo
             continue
         true, _ = gaps.local(found.gaps)
         rows = answers(own, true, network)
-        missing = ~true.known
-        heads = fk.walk(body.parents, true.turns, body.offsets, true.root)[1]
-        errors = {name: _distances(body, values, heads)[:, missing].mean(axis=1) for name, values in rows.items()}
+        errors = {name: off(body, values, true)[:, ~true.known].mean(axis=1) for name, values in rows.items()}
         means = {name: float(values.mean()) for name, values in errors.items()}
         ours, count = means.pop("ours"), len(found.take)
         label = f"{split.name}: fill {length} frames"
@@ -179,10 +177,11 @@ def fill_figures(own: Library, split: Split, network: Network | None, barred: bo
         yield from _held_figures(own, split, network, length, label, barred)
 
 
-def _distances(body: Skeleton, rows: np.ndarray, heads: np.ndarray) -> np.ndarray:
-    """(G, F) [mm] mean distance of all heads."""
+def off(body: Skeleton, rows: np.ndarray, true: Gaps) -> np.ndarray:
+    """(G, F) [mm] mean distance of all heads of rows (G, F, R) from the true ones."""
     turns, root = features.from_rows(np.asarray(rows, float), body.leg_length)
     found = fk.walk(body.parents, turns, body.offsets, root)[1]
+    heads = fk.walk(body.parents, true.turns, body.offsets, true.root)[1]
     return np.asarray(np.linalg.norm(found - heads, axis=-1).mean(axis=-1) * metrics.MM)
 
 
@@ -224,6 +223,7 @@ def ahead_figures(own: Library, split: Split, network: Network | None, barred: b
     if found is None:
         return
     curves = growth(own, found, network)
+    del curves["captured"]
     count, label = len(found.take), f"{split.name}: continue"
     rng = np.random.default_rng([seed, 5])
     for frame in AHEAD:
@@ -248,11 +248,13 @@ def ahead_figures(own: Library, split: Split, network: Network | None, barred: b
     yield Figure(name, rmse.pop("ours"), "1", "lower", count, None, None, rmse)
 
 
-def growth(own: Library, found: Cut, network: Network | None) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """By method: local and global errors (G, frames) [mm] of every frame that was made."""
+def growth(own: Library, found: Cut, network: Network | None) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """By method, and for the true takes ("captured"): local and global errors (G, frames) [mm] of every frame that was made, and the
+    speed (G, frames) [m/s] of the Hips along the ground."""
     true, _ = gaps.local(found.gaps)
     body = own.body
     heads = fk.walk(body.parents, true.turns, body.offsets, true.root)[1][:, ~true.known]
+    last = true.root[:, true.before - 1]
     rows = answers(own, true, network)
     poses = features.to_rows(own.turns[::10].astype(float), own.root[::10].astype(float), body.leg_length)
     rows["mean pose"] = rows["hold the pose"].copy()
@@ -265,8 +267,16 @@ def growth(own: Library, found: Cut, network: Network | None) -> dict[str, tuple
         out[name] = (
             np.linalg.norm(local[:, :, 1:], axis=-1).mean(axis=-1) * metrics.MM,
             np.linalg.norm(made - heads, axis=-1).mean(axis=-1) * metrics.MM,
+            _speeds(made[:, :, 0], last),
         )
-    return out
+    nothing = np.zeros(heads.shape[:2])
+    return {**out, "captured": (nothing, nothing, _speeds(heads[:, :, 0], last))}
+
+
+def _speeds(root: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """(G, F) [m/s] along the ground of Hips' heads (G, F, 3) that come after ``last`` (G, 3)."""
+    steps = np.diff(np.concatenate([last[:, None], root], axis=1)[..., :2], axis=1)
+    return np.asarray(np.linalg.norm(steps, axis=-1) * FPS)
 
 
 def long_figures(own: Library, split: Split, network: Network | None) -> Iterator[Figure]:
@@ -337,9 +347,8 @@ def own_figures(body: Skeleton, split: Split) -> Iterator[Figure]:
         if found is None:
             continue
         true, _ = gaps.local(found.gaps)
-        heads = fk.walk(body.parents, true.turns, body.offsets, true.root)[1]
         rows = answers(few, true, None)
-        means = {name: float(_distances(body, values, heads)[:, ~true.known].mean()) for name, values in rows.items()}
+        means = {name: float(off(body, values, true)[:, ~true.known].mean()) for name, values in rows.items()}
         name = f"own character: fill 30 frames of other takes of {subject} from ten, L2P over slerp"
         yield Figure(name, means["ours"] / means["slerp"], "1", "lower", len(found.take), 0.5)
 

@@ -126,7 +126,9 @@ def guides(
     cost = np.array([window.cost for window in found])  # (K, G)
     usable = np.isfinite(cost)
     any_window = usable[0]
-    excess = np.where(usable, cost - cost[0], 0) / (SHARPNESS * np.where(any_window, cost[0], 1) + 1e-3)
+    excess = (np.where(usable, cost, 0) - np.where(usable, cost[0], 0)) / (
+        SHARPNESS * np.where(any_window, cost[0], 1) + 1e-3
+    )
     weight = np.where(usable, np.exp(-excess), 0)
     weight /= np.maximum(weight.sum(axis=0), 1e-9)
     mean, best, first_answer = rows.copy(), rows.copy(), rows.copy()

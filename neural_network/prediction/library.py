@@ -7,7 +7,7 @@ seen from where the body looks, in leg lengths and seconds. Core axes, metres in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +18,7 @@ from ..core import forward_kinematics as fk
 from ..core.skeleton import Skeleton
 from ..motion import features
 from ..motion.pose_set import PoseSet
+from ..rigs import on_body
 
 FPS = 30.0
 """Frames a second of everything in this wing."""
@@ -123,22 +124,33 @@ def joined(libraries: Sequence[Library]) -> Library:
     )
 
 
-def takes_of(
-    poses: PoseSet, body: Skeleton | None = None, chosen: Callable[[str], bool] = lambda _: True
-) -> list[Take]:
-    """The clips of a pose set whose names are ``chosen``, on ``body`` (None: the pose set's own), strides scaled with the legs."""
-    rig = poses.skeleton
-    scale = 1.0 if body is None else body.leg_length / rig.leg_length
+def takes_of(poses: PoseSet, body: Skeleton | None = None) -> list[Take]:
+    """The clips of a pose set on the body of its own character, or on ``body``: then with the travel of its legs, and its feet on the
+    same floor. The floor is at height 0 where the pose set says where it is.
+
+    Raises ValueError for a character without hips, legs or feet.
+    """
+    whose = on_body.found(poses.skeleton)
     out = []
     for c, name in enumerate(poses.clip_names):
-        if chosen(name):
-            rows = poses.rows(c)
-            turns = rotations.matrix_from_axis_angle(rig.to_core(poses.rot[rows].astype(np.float64)))
-            root = poses.root_pos[rows].astype(np.float64) @ rig.axes.T
-            if poses.ground is not None:
-                root[:, 2] -= poses.ground[c]
-            out.append(Take(name, turns, root * scale, float(poses.clip_fps[c])))
+        rows = poses.rows(c)
+        turns, root = on_body.to_body(whose, poses.rot[rows], poses.root_pos[rows])
+        if poses.ground is not None:
+            root[:, 2] -= poses.ground[c]
+        if body is not None and body is not whose.body:
+            scale = body.leg_length / whose.body.leg_length
+            height = scale * _floor(whose.body, turns, root)
+            root = scale * root
+            root[:, 2] += height - _floor(body, turns, root)
+        out.append(Take(name, turns, root, float(poses.clip_fps[c])))
     return out
+
+
+def _floor(body: Skeleton, turns: np.ndarray, root: np.ndarray) -> float:
+    """[m] the height of the floor under a motion."""
+    heads = fk.walk(body.parents, turns, body.offsets, root)[1]
+    ankles, toes = (heads[:, list(ends)] for ends in (body.feet, body.toes))
+    return contacts.ground_height(contacts.foot_heights(ankles, toes, body.foot_rest - body.floor))
 
 
 def at_rate(take: Take) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..core.skeleton import Skeleton
 from ..motion import pose_set
+from ..rigs import on_body
 from . import library
 from .library import Take
 
@@ -28,27 +29,26 @@ def subject_of(clip: str) -> str:
 
 
 def read(paths: Sequence[Path], *, only_numbered: bool = False) -> tuple[Skeleton, list[Take]]:
-    """The takes of pose files on one skeleton, the first of each name; longer clips of a file come before shorter ones of one name.
+    """The body of pose files on one skeleton and its takes, of each name the longest.
 
     ``only_numbered`` leaves out clips that are not named SUBJECT_TAKE. Raises ValueError for files of different skeletons, and for
     none with a take.
     """
-    body: Skeleton | None = None
+    rig: Skeleton | None = None
     takes: dict[str, Take] = {}
     for path in paths:
         poses = pose_set.load(path)
-        if body is None:
-            body = poses.skeleton
-        body.require_same(poses.skeleton, f"the motion in {path.name}")
-        for take in library.takes_of(poses, body):
+        rig = poses.skeleton if rig is None else rig
+        rig.require_same(poses.skeleton, f"the motion in {path.name}")
+        for take in library.takes_of(poses):
             name = take_name(take.name)
             if only_numbered and not NAMED.match(name):
                 continue
             if name not in takes or len(take.root) > len(takes[name].root):
                 takes[name] = Take(name, take.turns, take.root, take.fps)
-    if body is None or not takes:
+    if rig is None or not takes:
         raise ValueError(f"expected takes named SUBJECT_TAKE in {', '.join(p.name for p in paths)}, got none")
-    return body, list(takes.values())
+    return on_body.found(rig).body, list(takes.values())
 
 
 def without(takes: Sequence[Take], subjects: Sequence[str]) -> list[Take]:

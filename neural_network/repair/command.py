@@ -20,7 +20,7 @@ from ..learning import card, page
 from ..learning.arguments import positive, require_writable
 from ..motion import pose_set
 from ..motion.pose_set import PoseSet
-from ..rigs import on_body, roles
+from ..rigs import on_body
 from ..rigs.on_body import Character
 from . import corruption, fixing, network
 from .arguments import rivals_path
@@ -106,17 +106,7 @@ def _loaded(args: argparse.Namespace, **also: Path | None) -> tuple[PoseSet, Cha
     keep_apart({"the clips": args.clips, "--weights": args.weights, **also}, {"-o": args.output})
     require_writable(args.output, ".npz")
     poses = pose_set.load(args.clips)
-    return poses, character_of(poses)
-
-
-def character_of(poses: PoseSet) -> Character:
-    """Who moves in a file: roles by the bones' names where they are the reference rig's, else as they are found."""
-    rig = poses.skeleton
-    if set(on_body.NEEDED) <= set(rig.names):
-        return on_body.character(rig, rig.names)
-    found = roles.find_roles(rig.names, rig.parents, rig.rest_arm[:, :3, 3])
-    by_bone = {bone: role for role, bone in found.bones.items() if bone is not None}
-    return on_body.character(rig, [by_bone.get(j, "") for j in range(rig.count)])
+    return poses, on_body.found(poses.skeleton)
 
 
 def _floor(poses: PoseSet, clip: int) -> Ground:

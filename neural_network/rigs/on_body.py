@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core import forward_kinematics as fk
 from ..core.skeleton import Skeleton
-from . import retarget
+from . import retarget, roles
 from .proportions import proportioned_reference
 from .rig_body import skeleton_body
 from .roles import ROLE_NAMES
@@ -44,6 +44,18 @@ def character(skeleton: Skeleton, roles: Sequence[str]) -> Character:
     if missing:
         raise ValueError(f"expected a character with hips, legs and feet, found no bone for {', '.join(missing)}")
     return Character(skeleton, table, proportioned_reference(skeleton_body(skeleton, table)))
+
+
+def found(skeleton: Skeleton) -> Character:
+    """Whose skeleton this is: roles by the bones' names where they are the reference rig's, else as :mod:`.roles` finds them.
+
+    Raises ValueError for one without hips, legs or feet.
+    """
+    if set(NEEDED) <= set(skeleton.names):
+        return character(skeleton, skeleton.names)
+    bones = roles.find_roles(skeleton.names, skeleton.parents, skeleton.rest_arm[:, :3, 3]).bones
+    by_bone = {bone: role for role, bone in bones.items() if bone is not None}
+    return character(skeleton, [by_bone.get(j, "") for j in range(skeleton.count)])
 
 
 def from_body(who: Character, turns: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -13,11 +13,9 @@ from typing import Any
 import bpy
 import numpy as np
 
-from ...core import contacts
-from ...core import forward_kinematics as fk
 from ...core.contacts import runs
-from ...core.skeleton import Skeleton
 from ...motion import pose_set
+from ...prediction import library
 from ...rigs import on_body
 from ...rigs.on_body import Character
 from ..data import extract
@@ -127,23 +125,7 @@ def shipped_clips(who: Character) -> list[Sample]:
     """The clips that came with Neural IK, with the travel of the character's own legs and with its feet on the same floor."""
     key = who.body.offsets.tobytes()
     if key not in _shipped:
-        poses = pose_set.load(memory.SHIPPED_DATA)
-        whose = on_body.character(poses.skeleton, poses.skeleton.names)
-        scale = who.body.leg_length / whose.body.leg_length
-        made: list[Sample] = []
-        for clip, name in enumerate(poses.clip_names):
-            rows = poses.rows(clip)
-            turns, root = on_body.to_body(whose, poses.rot[rows], poses.root_pos[rows])
-            own = scale * root
-            own[:, 2] += scale * _floor(whose.body, turns, root) - _floor(who.body, turns, own)
-            made.append((name, turns, own, float(poses.clip_fps[clip])))
+        takes = library.takes_of(pose_set.load(memory.SHIPPED_DATA), who.body)
         _shipped.clear()
-        _shipped[key] = made
+        _shipped[key] = [(take.name, take.turns, take.root, take.fps) for take in takes]
     return _shipped[key]
-
-
-def _floor(body: Skeleton, turns: np.ndarray, root: np.ndarray) -> float:
-    """[m] the height of the floor under a motion."""
-    heads = fk.walk(body.parents, turns, body.offsets, root)[1]
-    feet = [heads[:, list(ends)] for ends in (body.feet, body.toes)]
-    return contacts.ground_height(contacts.foot_heights(feet[0], feet[1], body.foot_rest - body.floor))

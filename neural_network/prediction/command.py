@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The commands ``motion continue|fill|check|convert|eval``: their arguments and reports."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..core.files import keep_apart, write_whole
+from ..core.messages import Say, counted
+from ..learning import card, page
+from ..learning.arguments import number, positive, require_writable, share
+from ..motion import pose_set
+from ..motion.pose_set import PoseSet
+from ..rigs import on_body
+from ..rigs.on_body import Character
+from . import checking, continuing, figures, filling, library, material, network
+from .library import Library, Take
+from .network import SHIPPED, Network
+
+VERSION = "1"  # of what the card measures
+CLIPS = Path(__file__).resolve().parents[2] / "training_data" / "training_data.npz"
+SPLITS = {"W": ("07", "16"), "A": ("49",)}
+"""Subjects that are judged on: walks and runs, which have bars, and acrobatics."""
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def add_parsers(commands: _Commands, say: Say) -> _Commands:
+    """Add ``motion`` to the command line, and return its commands; lines of output go to ``say``."""
+    motion = commands.add_parser(
+        "motion",
+        help="fill between poses, continue motion, check how far either can be trusted",
+        description="Fill between poses, continue motion, check how far either can be trusted.",
+    )
+    words = motion.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    made = "written with `generated`, `source_frame` and `contact`"
+    parser = _command(words, say, run_continue, "continue", help=f"let every clip go on from a frame; {made}")
+    _files(parser)
+    parser.add_argument(
+        "--from", dest="start", type=positive(int, zero=True), metavar="K", help="last frame that is kept (the last)"
+    )
+    parser.add_argument("--frames", type=positive(int), default=60, metavar="N", help="frames to make (%(default)s)")
+    parser.add_argument("--goal", type=_point, metavar="X,Y", help="[m] a place on the floor to go to")
+    parser.add_argument("--heading", type=number(float, -360, 360), metavar="DEGREES", help="to go in, 0 along -Y")
+    _about(parser)
+    parser = _command(words, say, run_fill, "fill", help=f"make the frames between keys; {made}")
+    _files(parser)
+    parser.add_argument("--keys", type=_numbers, required=True, metavar="K,K", help="frames of each clip that stay")
+    _about(parser)
+    parser = _command(
+        words, say, run_check, "check", help="how far Fill and Continue can be trusted, on a character's own clips"
+    )
+    parser.add_argument("clips", type=Path, metavar="IN.npz")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured as JSON")
+    _library(parser)
+    _eval(words, say)
+    return words
+
+
+def _command(
+    words: _Commands, say: Say, run: Callable[[argparse.Namespace, Say], int], name: str, **texts: Any
+) -> argparse.ArgumentParser:
+    parser = words.add_parser(name, **texts)
+    parser.set_defaults(run=lambda args: run(args, say))
+    return parser
+
+
+def _files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("clips", type=Path, metavar="IN.npz")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.npz", help="clips to write")
+
+
+def _about(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seed", type=positive(int, zero=True), default=0, help="0: the likeliest motion; others vary (0)"
+    )
+    parser.add_argument(
+        "--detail", type=share, default=0.0, help="0: likeliest and smoother, 1: the nearest clip's own movement (0)"
+    )
+    _library(parser)
+
+
+def _library(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--own", type=Path, metavar="POSES", help="the character's own clips to search, on its skeleton"
+    )
+    parser.add_argument("--only-own", action="store_true", help="leave out the clips that are shipped")
+    _weights(parser)
+
+
+def _weights(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--weights", type=Path, default=SHIPPED, metavar="MOTION.npz", help="(%(default)s)")
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected frame numbers between commas, got {text!r}") from None
+
+
+def _point(text: str) -> np.ndarray:
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if len(values) != 2 or not np.isfinite(values).all():
+        raise argparse.ArgumentTypeError(f"expected two numbers between a comma, got {text!r}")
+    return np.array(values)
+
+
+# ---------------------------------------------------------------- clips in, clips out
+
+
+def _network(path: Path, say: Say) -> Network | None:
+    """The network, or None, with a note, where the shipped weights are not there."""
+    if path == SHIPPED and not SHIPPED.exists():
+        say("note: no weights for motion are here; the library alone is used", error=True)
+        return None
+    return network.load(path)
+
+
+def _floor(poses: PoseSet, clip: int) -> float:
+    return 0.0 if poses.ground is None else float(poses.ground[clip])
+
+
+def _searched(args: argparse.Namespace, who: Character, say: Say) -> Library:
+    """The library: own clips where they are given, then the shipped ones."""
+    parts = []
+    if args.own is not None:
+        own = pose_set.load(args.own)
+        who.skeleton.require_same(own.skeleton, f"the clips in {args.own.name}")
+        parts.append(library.of_takes(who.body, library.takes_of(own)))
+    if not args.only_own:
+        parts.append(library.of_takes(who.body, library.takes_of(pose_set.load(CLIPS), who.body)))
+    if not parts:
+        raise ValueError("--only-own: expected clips to search, got none; name them with --own")
+    found = library.joined(parts)
+    say(f"Library: {counted(len(set(found.names)), 'clip')}, {found.frames} frames with mirror images")
+    return found
+
+
+def _loaded(args: argparse.Namespace) -> tuple[PoseSet, Character]:
+    keep_apart({"the clips": args.clips, "--own": args.own, "--weights": args.weights}, {"-o": args.output})
+    require_writable(args.output, ".npz")
+    poses = pose_set.load(args.clips)
+    return poses, on_body.found(poses.skeleton)
+
+
+def _write(path: Path, poses: PoseSet, made: list[dict[str, np.ndarray]]) -> None:
+    """Write clips with the keys that all wings share."""
+    columns = {name: np.concatenate([one[name] for one in made]) for name in made[0]}
+    clip = np.repeat(np.arange(len(made)), [len(one["rot"]) for one in made]).astype(np.int32)
+    out = pose_set.make(
+        poses.skeleton,
+        columns.pop("rot"),
+        columns.pop("root"),
+        clip,
+        poses.clip_names,
+        poses.clip_tasks,
+        poses.clip_fps,
+        poses.ground,
+    )
+    pose_set.save(path, out, columns)
+
+
+def run_fill(args: argparse.Namespace, say: Say) -> int:
+    """Fill every clip between the same keys."""
+    poses, who = _loaded(args)
+    found, learned = _searched(args, who, say), _network(args.weights, say)
+    made = []
+    for c, take in enumerate(library.takes_of(poses)):
+        rows = poses.rows(c)
+        result = filling.fill(
+            who.body,
+            take.turns,
+            take.root,
+            np.array(args.keys),
+            found,
+            fps=take.fps,
+            seed=args.seed,
+            detail=args.detail,
+            network=learned,
+        )
+        rot, root = on_body.from_body(who, result.turns, result.root + [0, 0, _floor(poses, c)])
+        kept = ~result.generated
+        rot[kept], root[kept] = poses.rot[rows][kept], poses.root_pos[rows][kept]
+        made.append(
+            {
+                "rot": rot,
+                "root": root,
+                "contact": result.contact,
+                "generated": result.generated,
+                "source_frame": result.source,
+            }
+        )
+        say(f"{take.name}: {counted(int(result.generated.sum()), 'frame')} made")
+        for words in result.notes:
+            say(f"note: {take.name}: {words}", error=True)
+    _write(args.output, poses, made)
+    return 0
+
+
+def run_continue(args: argparse.Namespace, say: Say) -> int:
+    """Let every clip go on."""
+    poses, who = _loaded(args)
+    found, learned = _searched(args, who, say), _network(args.weights, say)
+    heading = None if args.heading is None else float(np.radians(args.heading))
+    made = []
+    for c, take in enumerate(library.takes_of(poses)):
+        rows = poses.rows(c)
+        last = len(take.root) - 1 if args.start is None else args.start
+        if last >= len(take.root):
+            raise ValueError(f"--from: expected frames from 0 to {len(take.root) - 1} in {take.name}, got {last}")
+        kept = slice(0, last + 1)
+        result = continuing.continue_(
+            who.body, take.turns[kept], take.root[kept], args.frames, found,
+            fps=take.fps, seed=args.seed, detail=args.detail, network=learned, goal=args.goal, heading=heading,
+        )  # fmt: skip
+        rot, root = on_body.from_body(who, result.turns, result.root + [0, 0, _floor(poses, c)])
+        before = np.zeros((last + 1, result.contact.shape[1]), bool)
+        made.append(
+            {
+                "rot": np.concatenate([poses.rot[rows][kept], rot]),
+                "root": np.concatenate([poses.root_pos[rows][kept], root]),
+                "contact": np.concatenate([before, result.contact]),
+                "generated": np.repeat([False, True], [last + 1, args.frames]),
+                "source_frame": np.concatenate([np.full(last + 1, -1), result.source]),
+            }
+        )
+        say(f"{take.name}: {counted(args.frames, 'frame')} after frame {last}")
+    _write(args.output, poses, made)
+    return 0
+
+
+def run_check(args: argparse.Namespace, say: Say) -> int:
+    """Measure on a character's own clips, and say it in words."""
+    keep_apart({"the clips": args.clips, "--own": args.own, "--weights": args.weights}, {"--json": args.json})
+    require_writable(args.json)
+    poses = pose_set.load(args.clips)
+    who = on_body.found(poses.skeleton)
+    takes = library.takes_of(poses)
+    parts = [library.of_takes(who.body, takes)]
+    if not args.only_own:
+        parts.append(library.of_takes(who.body, library.takes_of(pose_set.load(CLIPS), who.body)))
+    *_, result = checking.check(library.joined(parts), takes, _network(args.weights, say))
+    assert isinstance(result, checking.Checked)
+    for words in result.words:
+        say(words)
+    if args.json is not None:
+        document = {
+            "schema": 1,
+            "words": list(result.words),
+            "fill_mm": dict(zip(map(str, result.lengths), result.fill.tolist(), strict=True)),
+            "interpolation_mm": dict(zip(map(str, result.lengths), result.straight.tolist(), strict=True)),
+            "continue_mm": result.ahead.tolist(),
+            "hold_mm": result.hold.tolist(),
+        }
+        write_whole(args.json, (json.dumps(document, indent=1) + "\n").encode())
+    return 0
+
+
+# ---------------------------------------------------------------- eval
+
+
+def _eval(words: _Commands, say: Say) -> None:
+    parser = _command(
+        words,
+        say,
+        run_eval,
+        "eval",
+        help="measure every figure of Fill and Continue, beside plain rivals",
+        description="Measure Fill and Continue on subjects 07 and 16 (walks and a run) and 49 (acrobatics, no bars but the best rival), "
+        "from a library of the other subjects' takes.",
+        epilog="Exit codes: 0 all bars met, 1 a bar missed, 2 bad input.",
+    )
+    parser.add_argument(
+        "--data", type=Path, nargs="+", required=True, metavar="POSES",
+        help="captured motion on the reference rig, clips named SUBJECT_TAKE (import --rig reference --fps 30)",
+    )  # fmt: skip
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    parser.add_argument("--report", type=Path, metavar="FILE.html", help="write them as a page, with growth curves")
+    parser.add_argument("--seed", type=positive(int, zero=True), default=0, help="of confidence intervals (0)")
+    parser.add_argument("--no-network", action="store_true", help="judge the library alone")
+    _weights(parser)
+
+
+def run_eval(args: argparse.Namespace, say: Say) -> int:
+    """Measure, show, and write what was asked for; 1 where a bar is missed."""
+    keep_apart({"--weights": args.weights}, {"--json": args.json, "--report": args.report})
+    for path in (args.json, args.report):
+        require_writable(path)
+    if args.report is not None:
+        page.check("uv run --group report python -m neural_network motion eval ...")
+    learned = None if args.no_network else _network(args.weights, say)
+    body, takes = material.read(args.data, only_numbered=True)
+    held = [subject for subjects in SPLITS.values() for subject in subjects]
+    if learned is not None:
+        seen = sorted({t for t in learned.about.get("takes", []) if material.subject_of(t) in held})
+        if seen:
+            raise ValueError(
+                f"{args.weights.name}: expected weights that learned nothing from subjects {', '.join(held)}, got {', '.join(seen[:4])};"
+                f" train with --leave-out {','.join(held)}"
+            )
+    began = time.process_time()
+    found: list[card.Figure] = []
+    for figure in figures.measured(body, takes, learned, SPLITS, args.seed):
+        found.append(figure)
+        bar = "" if figure.bar is None else f" (bar {figure.bar:.4g})"
+        rivals = "".join(f"; {name} {value:.4g}" for name, value in figure.rivals.items())
+        say(f"{'ok  ' if figure.met else 'MISS'} {figure.name}: {figure.value:.4g} {figure.unit}{bar}{rivals}")
+    missed = tuple(card.NotReached(f.name, *_why(f.name)) for f in found if not f.met)
+    about = card.Data(
+        tuple(path.name for path in args.data),
+        sum(len(t.root) for t in takes),
+        f"subjects {', '.join(held)}",
+        library.FPS,
+    )
+    document = card.Card("motion", VERSION, about, args.seed, time.process_time() - began, tuple(found), missed)
+    if args.json is not None:
+        write_whole(args.json, card.dumps(document))
+    if args.report is not None:
+        write_whole(args.report, _page(document, body, takes, learned).encode("utf-8", "backslashreplace"))
+    say(f"{len(found) - len(document.missed)} of {len(found)} bars met or not set; {document.cpu_s:.0f} CPU s")
+    return document.exit_code
+
+
+WHY = {
+    "fill": (
+        "windows bent onto both ends, weights of the search found on training takes, twelve windows averaged, a Transformer on top",
+        "two seconds to a gap's motion fit its keys; nine minutes of other people's motion do not say which one this person makes",
+    ),
+    "500 frames": (
+        "clips played up to 15 % faster, steps up to 15 % longer",
+        "a third of a second does not tell a take's mean speed",
+    ),
+}
+"""What was tried for a figure that is missed, and what holds it back, by words of its name."""
+
+
+def _why(name: str) -> tuple[str, str]:
+    return next((words for part, words in WHY.items() if part in name), ("see docs/motion.md",) * 2)
+
+
+def _page(document: card.Card, body: Any, takes: list[Take], learned: Network | None) -> str:
+    parts = [page.section("Fill and Continue", page.figures_table(document.figures))]
+    held = [subject for subjects in SPLITS.values() for subject in subjects]
+    own = library.of_takes(body, material.without(takes, held))
+    for name, subjects in SPLITS.items():
+        found = figures.cut(figures.Split(name, tuple(material.of(takes, subjects))), max(figures.AHEAD), 0)
+        if found is not None:
+            curves = figures.growth(own, found, learned)
+            for part, unit, title in ((0, "mm", "MPJPE, Hips at the origin"), (2, "m/s", "speed of the Hips")):
+                parts.append(page.section(f"{name}: {title}", _curves(curves, part, unit, title, f"{name}-{part}")))
+    missed = page.table(
+        ("Missed", "Tried", "What holds it back"),
+        [page.TableRow(one.name, (one.tried, one.holds_back)) for one in document.not_reached],
+    )
+    return page.page("Motion", [*parts, page.section("What is missed", missed)] if document.not_reached else parts)
+
+
+def _curves(curves: dict[str, Any], part: int, unit: str, title: str, name: str) -> str:
+    """One line for each method over the frames ahead."""
+    drawing, axes = page.figure(1, 1, 9.6, 3.6)
+    ax = axes[0, 0]
+    for method, values in curves.items():
+        if part == 0 and method == "captured":
+            continue
+        line = values[part].mean(axis=0)
+        ax.plot(np.arange(1, len(line) + 1), line, lw=2.2 if method in ("ours", "captured") else 1.2, label=method)
+    ax.set_xlabel("frames ahead (30 a second)")
+    ax.set_ylabel(f"{title} [{unit}]")
+    ax.legend(frameon=False, labelcolor=page.INK, fontsize=8)
+    return page.picture(drawing, f"{title} over the frames ahead, by method", f"Means over all starts: {title}.", name)

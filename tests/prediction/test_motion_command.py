@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The commands ``motion fill|continue|check|eval`` as a user types them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neural_network.__main__ import main
+from neural_network.core.files import read_archive
+from neural_network.motion import pose_set
+from neural_network.prediction import guided, network
+from neural_network.prediction.guided import Shape
+from neural_network.prediction.network import Network
+
+DATA = Path(__file__).parents[2] / "training_data" / "training_data.npz"
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory) -> Path:
+    poses = pose_set.load(DATA)
+    long = [c for c in range(len(poses.clip_names)) if poses.rows(c).stop - poses.rows(c).start > 60]
+    path = tmp_path_factory.mktemp("clips") / "clips.npz"
+    pose_set.save(path, pose_set.choose(poses, long[:2]))
+    return path
+
+
+def run(*words: object) -> int:
+    return main(["motion", *(str(word) for word in words)])
+
+
+def test_fill_keeps_keys_to_the_byte_and_says_what_it_made(clips, tmp_path, capsys):
+    out = tmp_path / "out.npz"
+    assert run("fill", clips, "--keys", "3,20,50", "-o", out) == 0
+    made, given = read_archive(out, "clips"), read_archive(clips, "clips")
+    kept = ~made["generated"]
+    assert kept.sum() == len(kept) - 2 * 45
+    for name in ("rot", "root_pos", "clip"):
+        assert np.array_equal(made[name][kept], given[name][kept])
+    assert made["contact"].shape == (len(kept), 2)
+    assert (made["source_frame"][kept] == -1).all()
+    assert "45 frames made" in capsys.readouterr().out
+    first = out.read_bytes()
+    assert run("fill", clips, "--keys", "3,20,50", "-o", out) == 0
+    assert out.read_bytes() == first
+
+
+def test_continue_keeps_what_was_and_adds_frames(clips, tmp_path):
+    out = tmp_path / "out.npz"
+    assert run("continue", clips, "--from", "30", "--frames", "20", "--goal", "2,-1", "-o", out) == 0
+    made, given = read_archive(out, "clips"), read_archive(clips, "clips")
+    assert np.bincount(made["clip"]).tolist() == [51, 51]
+    assert made["generated"].sum() == 40
+    assert np.array_equal(made["rot"][:31], given["rot"][given["clip"] == 0][:31])
+
+
+def test_check_speaks_plainly_and_writes_its_curve(clips, tmp_path, capsys):
+    path = tmp_path / "check.json"
+    assert run("check", clips, "--json", path) == 0
+    found = json.loads(path.read_text())
+    assert len(found["continue_mm"]) == len(found["hold_mm"])
+    assert found["words"][0] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--keys", "3"], "two or more"),
+        (["--keys", "3,4"], "a frame between"),
+        (["--keys", "3,9000"], "expected frames from 0 to"),
+        (["--keys", "3,30", "--only-own"], "name them with --own"),
+        (["--keys", "3,30", "--weights", "none.npz"], "no weights at"),
+    ],
+)
+def test_bad_input_is_refused_in_words_and_nothing_is_written(clips, tmp_path, capsys, words, said):
+    out = tmp_path / "out.npz"
+    assert run("fill", clips, "-o", out, *words) == 2
+    assert said in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_eval_refuses_weights_that_have_seen_what_they_are_judged_on(tmp_path, capsys):
+    shape = Shape(442, 141, 8, 1, 2, 8)
+    tensors = {name: np.zeros(size, np.float32) for name, size in guided.tensor_shapes(shape).items()}
+    network.save(tmp_path / "motion.npz", Network(shape, tensors, {"takes": ["07_01", "35_01"]}))
+    poses = pose_set.load(DATA)
+    names = [f"35_{c:02d}" for c in range(len(poses.clip_names))]
+    named = pose_set.make(
+        poses.skeleton, poses.rot, poses.root_pos, poses.clip, names, poses.clip_tasks, poses.clip_fps
+    )
+    pose_set.save(tmp_path / "takes.npz", named)
+    assert run("eval", "--data", tmp_path / "takes.npz", "--weights", tmp_path / "motion.npz") == 2
+    assert "--leave-out 07,16,49" in capsys.readouterr().err
+    assert run("eval", "--data", DATA) == 2
+    assert "SUBJECT_TAKE" in capsys.readouterr().err
+
+
+def test_eval_judges_a_split_on_what_the_library_has_not_seen(tmp_path, capsys):
+    poses = pose_set.load(DATA)
+    long = [c for c in range(len(poses.clip_names)) if poses.rows(c).stop - poses.rows(c).start > 30]
+    poses = pose_set.choose(poses, long)
+    names = [f"{'07' if c == 0 else '35'}_{c:02d}" for c in range(len(long))]
+    named = pose_set.make(
+        poses.skeleton, poses.rot, poses.root_pos, poses.clip, names, poses.clip_tasks, poses.clip_fps
+    )
+    pose_set.save(tmp_path / "takes.npz", named)
+    path = tmp_path / "card.json"
+    assert run("eval", "--data", tmp_path / "takes.npz", "--no-network", "--json", path) in (0, 1)
+    figures = {f["name"]: f for f in json.loads(path.read_text())["figures"]}
+    assert figures["W: fill 15 frames, keys the same to the byte"]["value"] == 1
+    assert figures["W: fill 15 frames, L2P"]["rivals"].keys() >= {"slerp", "nearest window, ends blended"}
+    capsys.readouterr()
