@@ -14,6 +14,7 @@ from neural_network.core.contacts import foot_points
 from neural_network.core.files import read_archive
 from neural_network.core.skeleton import Skeleton
 from neural_network.ik.foot_pins import forward
+from neural_network.learning.arguments import number
 from neural_network.motion import pose_set
 from neural_network.rigs import on_body
 
@@ -30,7 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
     parser.add_argument("output")
-    parser.add_argument("--clips", type=int, nargs="+", help="numbers of the clips; all where it is left out")
+    parser.add_argument(
+        "--clips", type=number(int, 0, 100_000), nargs="+", help="numbers of the clips; all where it is left out"
+    )
     args = parser.parse_args(argv)
     import matplotlib
 
@@ -61,8 +64,8 @@ def _strip(ax: Any, body: Skeleton, turns: np.ndarray, root: np.ndarray) -> None
     way = root[-1, :2] - root[0, :2]
     ahead = way / np.linalg.norm(way) if np.linalg.norm(way) > 0.5 else np.array([0.0, -1])
     frames = np.linspace(0, len(root) - 1, min(FIGURES, len(root))).astype(int)
-    for number, i in enumerate(frames):
-        shift = number * APART - heads[i, 0, :2] @ ahead
+    for place, i in enumerate(frames):
+        shift = place * APART - heads[i, 0, :2] @ ahead
         _figure(ax, body, heads[i], points[i], ahead, shift)
     ax.axhline(0, color=FLOOR, lw=0.6)
     ax.set_aspect("equal")

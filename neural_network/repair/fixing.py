@@ -27,6 +27,8 @@ from .network import Network, Said
 
 SAME_RATE = 0.01  # [1/s] frame rates that differ by less are the same
 FEWEST = 2  # frames
+FAMILIAR = 2.8  # of :attr:`.network.Said.unlike`: the largest of any take that was learned from, spoilt or not
+UNLIKE = "This body, or how it moves, is unlike what the network learned from; plain methods were used."
 
 
 @dataclass(frozen=True)
@@ -117,14 +119,16 @@ def repair(
         ground: heights of the floor.
         pins: hold standing feet.
     """
-    if network is None:
+    said = None if network is None else said_at(network, body, turns, root, fps, ground)
+    if said is None or said.unlike > FAMILIAR:
         steady = smoothed(turns, root, plain.WIDTH)
         found = contacts.by_rule(body, *steady, fps, ground)
         judged = judging.by_rule(body, turns, root, fps, found, ground)
         fixed, way = (steady if judged.pose else (turns, root)) if not judged.sound else (turns, root)
         correction = None
+        if said is not None:
+            judged = replace(judged, notes=(*judged.notes, UNLIKE))
     else:
-        said = said_at(network, body, turns, root, fps, ground)
         found = contacts.decided(said.contact, fps)
         judged = judging.by_network(body, turns, root, fps, said, found, ground)
         correction = said.correction
@@ -170,19 +174,13 @@ def _rooted(
 ) -> np.ndarray:
     """The root (F, 3) of repaired ``turns``: slow changes by least squares, quick ones as the network has them."""
     out = root.copy()
-    own = None if correction is None else level_velocity(before, correction.velocity)
-    if correction is not None and own is not None and judged.jumps:
+    if correction is not None and judged.jumps:
         width = rooting.QUICK * fps / RATE
-        slow = gaussian(own, width)
-        out[:, :2] += moves(own - slow, fps)
+        own = level_velocity(before, correction.velocity)
+        out[:, :2] += moves(own - gaussian(own, width), fps)
         out[:, 2] += correction.height - gaussian(correction.height, width)
-        own = slow
     if judged.root:
         wanted, weight = rooting.standing_velocity(body, turns, out, contact, fps)
-        if own is not None:
-            share = rooting.OPINION
-            wanted = (share * own + weight[:, None] * wanted) / (share + weight)[:, None]
-            weight = share + weight
         out[:, :2] += moves(rooting.fitted(out, wanted, weight, fps), fps)
     if judged.floor:
         out[:, 2] -= rooting.floor_height(body, turns, out, contact, ground)

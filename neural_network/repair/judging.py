@@ -19,11 +19,13 @@ from .network import Said
 PLACE = 0.4  # [m/s] standing feet of actions that walk in place go back faster than anything drifts
 AT_REST = 0.25  # share of that speed: the root of such an action moves less
 IN_PLACE = "The feet go as if this action walked in place, so nothing is changed; give it its way first, or make contacts by hand."
-SURE = 0.5  # chance from which something counts as wrong
+SURE = 0.6  # chance from which something counts as wrong
 SLIDES = (
     2.5,
     0.8,
 )  # [mm a frame at 30 a second] standing feet of captured motion slide less on average, and for each m/s of the Hips
+EITHER = 0.8  # chance that it drifts or has another speed, from which the root is wrong
+NEAR = 0.006  # [m] a floor that is off by less is not moved
 STANDS = 0.03  # [m] the standing feet of sound motion are no farther from the floor
 
 
@@ -104,5 +106,7 @@ def by_network(
     wrong = {kind: value > SURE for kind, value in chance.items()}
     quick = wrong["smooth"] or wrong["drop"]
     pose = wrong["noise"] or quick
-    way = wrong["drift"] or wrong["speed"] or (slides > 1 and not pose)
-    return Judgement(pose, quick, way, wrong["floor"] or (away > STANDS and not pose), chance)
+    either = 1 - (1 - chance["drift"]) * (1 - chance["speed"])
+    way = either > EITHER or (slides > 1 and not pose)
+    floor = away > NEAR and (wrong["floor"] or (away > STANDS and not pose))
+    return Judgement(pose, quick, way, floor, chance)

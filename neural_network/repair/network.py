@@ -22,7 +22,7 @@ from . import plain
 from .contacts import decided
 from .correction import RATE, Correction, between, numbers_of
 from .corruption import KINDS
-from .inputs import BONES, PART, PARTS, PHYSICS, SEEN, WIDTHS, seen
+from .inputs import BONES, MOST, PART, PARTS, PHYSICS, SEEN, WIDTHS, seen
 
 KIND = "repair"
 SHIPPED = Path(__file__).resolve().parents[2] / "training_data" / "weights" / "repair.npz"
@@ -59,6 +59,8 @@ class Said:
     """(F, 2) chances that feet stand."""
     kinds: np.ndarray
     """(6) chances of :data:`.corruption.KINDS`."""
+    unlike: float = 0.0
+    """How far the motion is from what the network learned from: mean square of the standardised numbers, 1 for what is usual."""
     gate: np.ndarray | None = None
     """(F, 72) of the gated network: 1 is the network, 0 the plain method."""
 
@@ -78,7 +80,9 @@ class Network:
         """
         sight = seen(skeleton, turns, root)
         t = self.tensors
-        x = sequence.linear(t, "inputs", (sight.numbers - t["mean"]) / t["spread"])
+        standard = (sight.numbers - t["mean"]) / t["spread"]
+        unlike = float((np.minimum(np.abs(standard[:, CHOICES:]), MOST) ** 2).mean())
+        x = sequence.linear(t, "inputs", standard)
         if self.kind == "convolution":
             x = sequence.convolutions(t, "body", x, DILATIONS)
         elif self.kind == "gru":
@@ -98,7 +102,7 @@ class Network:
         by = numbers[:, :TURNS].reshape(len(root), BONES, 3)
         correction = Correction(by, numbers[:, TURNS : TURNS + 2], numbers[:, TURNS + 2])
         kinds = sequence.sigmoid(out[:, TURNS + 5 : -CHOICES].mean(axis=0))
-        return Said(correction, sequence.sigmoid(out[:, TURNS + 3 : TURNS + 5]), kinds, gate)
+        return Said(correction, sequence.sigmoid(out[:, TURNS + 3 : TURNS + 5]), kinds, unlike, gate)
 
     def contacts(self, skeleton: Skeleton, turns: np.ndarray, root: np.ndarray) -> np.ndarray:
         """(F, 2) bool: when feet stand."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Where the root belongs, by least squares: drift, a speed that was changed, a floor that is too high or too low.
 
-Velocities say by how much the root has to move otherwise: those of standing feet, which should not move, or what a network
-says. Fitted to them are a constant velocity and a factor of the root's own velocity (drift and speed), robustly, and a slow rest.
+Velocities say by how much the root has to move otherwise: those of standing feet, which should not move. Fitted to them are a
+constant velocity and a factor of the root's own velocity (drift and speed), robustly, and a slow rest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ ALIKE = 6.0  # [frames at 30 a second] over which the noise of standing feet say
 SLOW = 15.0  # [frames at 30 a second] of the Gaussian that gives the slow rest
 TRUST = 6.0  # [frames] of evidence that weigh as much as the guess that there is no slow rest
 QUICK = 4.0  # [frames at 30 a second] of the Gaussian that parts quick changes of the root from slow ones
-OPINION = 0.5  # how many standing feet a network's velocity weighs as much as
 
 
 def standing_velocity(
