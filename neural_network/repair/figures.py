@@ -286,5 +286,25 @@ def _time(skeleton: Skeleton, takes: Sequence[Take], net: Network) -> Figure:
     return Figure("300 frames", min(spent), "s", "lower", 300, 0.5)
 
 
-WHY: dict[str, tuple[str, str]] = {}
+WHY: dict[str, tuple[str, str]] = {
+    "mix": (
+        "a network that chooses among smoothed motions, the root by least squares on the median of heel, ball and tip, pins",
+        "slow noise looks like motion, and a wrong root is seldom seen in trembling motion; more takes are missing",
+    ),
+    "A, mix": (
+        "plain methods where motion is unlike what was learned from",
+        "contacts found in acrobatics are wrong more often",
+    ),
+    "drift alone": (
+        "the root is changed only where standing feet slide more than captured ones",
+        "small drifts are judged sound",
+    ),
+    "speed alone": ("as for drift", "small changes of speed are judged sound"),
+    "Clean, drift alone": ("as for drift", "small drifts are judged sound"),
+    "W, clean input": ("a limit of slides that grows with speed", "one run slides more than the limit"),
+    "W, mix": (
+        "contacts of the network, short runs and gaps taken out",
+        "few takes: the validation figure was best half-way",
+    ),
+}
 """What was tried for a figure that misses its bar, and what holds it back, by the word before the colon."""
