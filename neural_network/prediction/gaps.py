@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..core.skeleton import Skeleton
 from ..motion import features
 from . import nearest
 from .library import Library, numbers_of
@@ -20,7 +21,8 @@ HISTORY = 10
 GUIDES = 12
 """Windows of the library that are averaged."""
 TOGETHER = 48  # windows that are bent together: more do not fit the processor's cache
-TRUST, TRUST_AHEAD = (-1.5, 4.0, 0.5), (-4.0, 3.75, 1.0)
+TRUST = (-3.0, 4.0, 0.5), (0.0, 1.0, 0.5)
+TRUST_AHEAD = (-5.0, 3.5, -0.5), (0.0, 1.0, 1.0)
 """How much the library is worth beside a straight answer, by the cost of its best window and the length of the gap; fitted to gaps of
 training takes, see :func:`trust`."""
 SHARPNESS = 0.63  # a window that costs so much more than the best one, relative to it, counts 1/e of it
@@ -73,7 +75,7 @@ class Guides:
     source: np.ndarray
     """(G, F) the library's frame that the best window shows, -1 in known frames and where there is none."""
     share: np.ndarray
-    """(G) 0 to 1, how much of ``mean`` is in ``first``."""
+    """(G) 0 to 1, how much of ``mean`` is in the root and the legs of ``first``."""
 
 
 def local(gaps: Gaps) -> tuple[Gaps, features.Place]:
@@ -136,20 +138,30 @@ def guides(
         any_window[:, None, None], np.einsum("kg,kgfr->gfr", weight, bridged), straight[:, inside]
     )
     best[:, inside] = np.where(any_window[:, None, None], bridged[0], straight[:, inside])
-    share = trust(cost[0], n, bool(gaps.after))
-    first_answer[:, inside] = straight[:, inside] + share[:, None, None] * (mean - straight)[:, inside]
+    costs = nearest.parts(library, ends, found[0])
+    share = np.stack([trust(part, n, bool(gaps.after), k) for k, part in enumerate(costs)])
+    share[1] *= share[0]  # who does not walk as others do does not swing the arms as they do
+    by_number = share[_parts(library.body)].T  # (G, R)
+    first_answer[:, inside] = straight[:, inside] + by_number[:, None] * (mean - straight)[:, inside]
     source = np.full(rows.shape[:2], -1)
     source[:, inside] = np.where(any_window[:, None], frames, -1)
-    return Guides(first_answer, mean, best, straight, tuple(found), source, share)
+    return Guides(first_answer, mean, best, straight, tuple(found), source, share[0])
 
 
-def trust(cost: np.ndarray, length: int, ends: bool) -> np.ndarray:
-    """(G) 0 to 1, how much windows of these costs are worth beside a straight answer to gaps of a length."""
-    level, by_cost, by_length = TRUST if ends else TRUST_AHEAD
+def trust(cost: np.ndarray, length: int, ends: bool, part: int = 0) -> np.ndarray:
+    """(G) 0 to 1, how much windows of these costs are worth beside a straight answer to gaps of a length; ``part`` 0: for root and
+    legs, 1: for all above, by the part of the cost that is about it (:func:`.nearest.parts`)."""
+    level, by_cost, by_length = (TRUST if ends else TRUST_AHEAD)[part]
     known = np.isfinite(cost)
     size = np.log(np.where(known, np.maximum(cost, 1e-6), 1))
     x = level - by_cost * size + by_length * np.log(length / 30)
     return np.where(known, 0.5 + 0.5 * np.tanh(0.5 * x), 0)
+
+
+def _parts(body: Skeleton) -> np.ndarray:
+    """(R) the part that each number of a row belongs to."""
+    legs = {0, *(bone for leg in body.legs for bone in leg), *body.toes}
+    return np.array([0] * 3 + [0 if j in legs else 1 for j in range(body.count) for _ in range(6)])
 
 
 def _bridged(

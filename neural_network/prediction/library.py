@@ -73,6 +73,13 @@ class Library:
         """(N, 3, 3) float32 rotations about +Z that undo each frame's heading."""
         return features.yaw(-self.heading).astype(np.float32)
 
+    @cached_property
+    def upper(self) -> np.ndarray:
+        """(41) bool: numbers about hands and head."""
+        feet = np.repeat([bone in self.body.feet for bone in self.body.effectors], 3)
+        still = np.ones(PLACES - len(feet), bool)
+        return ~np.concatenate([feet, still, np.ones(3, bool), feet, [True]])
+
     @property
     def frames(self) -> int:
         """Number of frames."""

@@ -109,6 +109,28 @@ def search(
     return found
 
 
+def parts(library: Library, ends: Ends, window: Window) -> tuple[np.ndarray, np.ndarray]:
+    """Costs (G) of windows: what is about root and legs, and what is about all above; infinite where nothing was found."""
+    upper = library.upper
+    costs = [np.zeros(len(window.cost)), np.zeros(len(window.cost))]
+    last = np.minimum(window.begin + window.frames, library.frames - 1)
+    for wanted, at, moves in ((ends.before, window.begin, ends.moves[0]), (ends.after, last, ends.moves[1])):
+        if wanted is not None:
+            squares = (library.numbers[at] - wanted) ** 2
+            squares[:, PLACES:] *= moves
+            costs[0] += squares[:, ~upper].sum(axis=1)
+            costs[1] += squares[:, upper].sum(axis=1)
+    for g, (begin, end) in enumerate(zip(window.begin.tolist(), last.tolist(), strict=True)):
+        if ends.way is not None:
+            way = library.back[begin] @ (library.root[end] - library.root[begin]) / library.body.leg_length
+            costs[0][g] += WAY**2 * np.sum((way - ends.way[g]) ** 2)
+        if ends.turn is not None:
+            off = library.heading[end] - library.heading[begin] - ends.turn[g]
+            costs[0][g] += 2 * TURN**2 * (1 - np.cos(off))
+    found = np.isfinite(window.cost)
+    return np.where(found, costs[0], np.inf), np.where(found, costs[1], np.inf)
+
+
 def _apart(library: Library, numbers: np.ndarray, moves: bool) -> np.ndarray:
     """(g, N) float32 squared distances of numbers (g, 41) from those of every frame, velocities counted only where they are known."""
     some = slice(None) if moves else slice(PLACES)
