@@ -144,7 +144,8 @@ def read(path: str | os.PathLike[str], kind: str, missing: str = "") -> Model:
 def require_learned(tensors: Mapping[str, np.ndarray]) -> None:
     """ValueError for NaN, infinity or a number too large to have been learned in any of ``tensors``."""
     for name, array in tensors.items():
-        if not (np.abs(array) <= LARGEST).all():
+        limit = min(LARGEST, float(np.finfo(array.dtype).max)) if array.dtype.kind == "f" else LARGEST
+        if not (np.abs(array) <= limit).all():
             raise ValueError(
                 f"expected finite numbers below {LARGEST:g}, got NaN, infinity or a huge number in {short(name)}"
             )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Continue: a motion goes on in the character's way, for as long as wanted, towards a place or a heading where one is given.
 
-For the first two seconds the guided network corrects what the nearest windows of the library give; from then on the library is
-searched anew every half second for what looks and moves alike, and played, so that nobody freezes or slows down. Feet that
-stand are held. Without a network all of it is the library's. Core axes, metres.
+The first two seconds are the average of the library's nearest windows, played on, which the guided network corrects where there is
+one; from then on the library is searched anew every half second for what looks and moves alike, and played, so that nobody freezes
+or slows down. Towards a goal that is so from the start. Feet that stand are held. Core axes, metres.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ from .gaps import HISTORY, Gaps
 from .library import FPS, PLACES, Library, numbers_of
 from .network import Network
 
-PREDICTED = 60  # frames at 30 a second that the network says
+PREDICTED = 60  # frames at 30 a second that are an average
 AGAIN = 15  # frames at 30 a second after which the library is searched again
 STAYS = 0.6  # of the cost of another frame that going on with the same clip may have
 HISTORY_SPEED = 0.5  # how much of the speed at the beginning stays in mind
 TURNS = np.radians(60.0)  # a second, at most, that a body turns towards its goal
 HELD = np.radians(30.0)  # a second, at most, by which a clip is bent towards the goal beside its own turning
 WALKS = 0.4  # [m/s] from which a body has a pace to keep
-FASTER = (
-    1.15  # factor by which clips are played faster or slower at most to keep it, and as much by longer or shorter steps
-)
+FASTER = 1.15  # factor by which clips are played faster or slower at most to keep it, and steps are longer or shorter
 ARRIVED = 0.4  # [m] from the goal at which the body no longer turns to it
 MOST_SECONDS = 60.0
 
@@ -97,17 +95,15 @@ def continue_(
     track = _Track(library, *made, before, seed)
     while track.frames < before + count:
         track.play_on(way)
-    times = before - 1 + np.arange(1, frames + 1) / step
-    whole = np.concatenate([np.arange(before), times])
-    out_turns, out_root = features.resampled(track.turns, track.root, whole)
-    near = np.minimum(np.rint(whole).astype(int), track.frames - 1)
+    known = int((before - 1) * step) + 1  # frames at the motion's own rate, for feet that go on standing
+    times = before - 1 + np.arange(1 - known, frames + 1) / step
+    out_turns, out_root = features.resampled(track.turns, track.root, times)
+    near = np.minimum(np.rint(times).astype(int), track.frames - 1)
     contact, source = track.contact[near], track.source[near]
     if hold and contact.any():
-        fixed = np.arange(len(whole)) < before
-        rate = FPS if step == 1 else fps
-        held = held_feet.hold(body, out_turns, out_root, contact, rate, fixed=fixed if before > 1 else None)
+        held = held_feet.hold(body, out_turns, out_root, contact, fps, fixed=np.arange(len(times)) < known)
         out_turns, out_root = held.turns, held.root
-    return Continued(out_turns[before:], out_root[before:], contact[before:], source[before:])
+    return Continued(out_turns[known:], out_root[known:], contact[known:], source[known:])
 
 
 Past = tuple[np.ndarray, np.ndarray]
@@ -116,11 +112,11 @@ Past = tuple[np.ndarray, np.ndarray]
 def _predicted(
     past: Past, count: int, library: Library, seed: int, detail: float, network: Network | None, steered: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Turns, root, contact and source of what is known and what the network says of the next ``count`` frames; where nobody
-    says how the way goes, and there is a network."""
+    """Turns, root, contact and source of what is known and of the next ``count`` frames, where nobody says how the way goes and the
+    library has something to go on with."""
     before = len(past[1])
     known = (*past, np.zeros((before, len(library.body.feet)), bool), np.full(before, -1))
-    if network is None or steered:
+    if steered:
         return known
     gap = Gaps(
         np.concatenate([past[0], np.repeat(past[0][-1:], count, axis=0)])[None],
@@ -130,13 +126,17 @@ def _predicted(
     )
     own, place = gaps.local(gap)
     guide = gaps.guides(library, own, choice=seed)
-    rows, likely = network.corrected(own, guide)
+    if not np.isfinite(guide.windows[0].cost[0]):
+        return known
+    # What is held still where little fits is right on average; whoever asks for motion wants some, so the average of windows is taken.
+    rows, stands = guide.mean, library.contact[guide.source] & (guide.source >= 0)[..., None]
+    if network is not None:
+        rows, likely = network.corrected(own, guide)
+        stands = likely > STANDS
     rows = rows + detail * (guide.best - rows)
     turns, root = features.put_at(place, *features.from_rows(np.asarray(rows, float), library.body.leg_length))
     turns[0, :before], root[0, :before] = past
-    stands = likely[0] > STANDS
-    stands[:before] = False
-    return turns[0], root[0], stands, guide.source[0]
+    return turns[0], root[0], stands[0] & ~own.known[:, None], guide.source[0]
 
 
 class _Track:

@@ -256,6 +256,14 @@ def growth(own: Library, found: Cut, network: Network | None) -> dict[str, tuple
     heads = fk.walk(body.parents, true.turns, body.offsets, true.root)[1][:, ~true.known]
     last = true.root[:, true.before - 1]
     rows = answers(own, true, network)
+    frames, known = heads.shape[1], slice(0, true.before)
+    gone_on = [
+        continuing.continue_(body, turns[known], root[known], frames, own, network=network)
+        for turns, root in zip(true.turns, true.root, strict=True)
+    ]
+    rows["ours"] = rows["ours"].copy()
+    new = np.array([one.turns for one in gone_on]), np.array([one.root for one in gone_on])
+    rows["ours"][:, ~true.known] = features.to_rows(*new, body.leg_length)
     poses = features.to_rows(own.turns[::10].astype(float), own.root[::10].astype(float), body.leg_length)
     rows["mean pose"] = rows["hold the pose"].copy()
     rows["mean pose"][..., 3:] = poses[:, 3:].mean(axis=0)
