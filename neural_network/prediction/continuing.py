@@ -129,7 +129,7 @@ def _predicted(
     if not np.isfinite(guide.windows[0].cost[0]):
         return known
     # What is held still where little fits is right on average; whoever asks for motion wants some, so the average of windows is taken.
-    rows, stands = guide.mean, library.contact[guide.source] & (guide.source >= 0)[..., None]
+    rows, stands = guide.mean, guide.contact > STANDS
     if network is not None:
         rows, likely = network.corrected(own, guide)
         stands = likely > STANDS

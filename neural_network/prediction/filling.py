@@ -178,7 +178,7 @@ def between(
     own, place = gaps.local(gap)
     guide = gaps.guides(library, own, choice=seed)
     if network is None:
-        rows, stands = guide.first, library.contact[guide.source] & (guide.source >= 0)[..., None]
+        rows, stands = guide.first, guide.contact > STANDS
     else:
         rows, likely = network.corrected(own, guide)
         stands = likely > STANDS

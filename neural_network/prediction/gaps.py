@@ -74,6 +74,8 @@ class Guides:
     """The windows that were averaged, best first."""
     source: np.ndarray
     """(G, F) the library's frame that the best window shows, -1 in known frames and where there is none."""
+    contact: np.ndarray
+    """(G, F, feet) 0 to 1, in how much of the average each foot stands; 0 in known frames."""
     share: np.ndarray
     """(G) 0 to 1, how much of ``mean`` is in the root and the legs of ``first``."""
 
@@ -123,7 +125,7 @@ def guides(
         _bridged(library, found[k : k + some], gaps, (before, after), barred, numbers)
         for k in range(0, len(found), some)
     ]
-    bridged, frames = np.concatenate([part for part, _ in parts]), parts[0][1]
+    bridged, frames = (np.concatenate(column) for column in zip(*parts, strict=True))
     inside = slice(a + 1, b)
     cost = np.array([window.cost for window in found])  # (K, G)
     usable = np.isfinite(cost)
@@ -144,8 +146,10 @@ def guides(
     by_number = share[_parts(library.body)].T  # (G, R)
     first_answer[:, inside] = straight[:, inside] + by_number[:, None] * (mean - straight)[:, inside]
     source = np.full(rows.shape[:2], -1)
-    source[:, inside] = np.where(any_window[:, None], frames, -1)
-    return Guides(first_answer, mean, best, straight, tuple(found), source, share[0])
+    source[:, inside] = np.where(any_window[:, None], frames[0], -1)
+    contact = np.zeros((*source.shape, library.contact.shape[1]))
+    contact[:, inside] = np.einsum("kg,kgfc->gfc", weight, library.contact[frames].astype(float))
+    return Guides(first_answer, mean, best, straight, tuple(found), source, contact, share[0])
 
 
 def trust(cost: np.ndarray, length: int, ends: bool, part: int = 0) -> np.ndarray:
@@ -172,11 +176,11 @@ def _bridged(
     barred: np.ndarray | None,
     numbers: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (K, G, n - 1, R) of windows bent onto what is known, and the library's frames (G, n - 1) of the first of them."""
+    """Rows (K, G, n - 1, R) of windows bent onto what is known, and the library's frames (K, G, n - 1) that they show."""
     n, many, count = gaps.length, len(found), len(gaps.root)
     every = nearest.Window(*(np.concatenate([getattr(w, name) for w in found]) for name in ("begin", "frames", "cost")))
     if gaps.after:
-        played, frames = nearest.play(library, every, n), nearest.frames_of(every, n)
+        played, frames = nearest.play(library, every, n), nearest.frames_of(library, every, n)
     else:
         steady = np.tile(numbers, (many, 1)) if gaps.before > 1 else None
         frames = nearest.go_on(
@@ -185,7 +189,7 @@ def _bridged(
         played = nearest.assembled(library, frames)
     ends = [None if k is None else tuple(np.tile(v, (many, *([1] * (v.ndim - 1)))) for v in k) for k in known]
     rows = features.to_rows(*nearest.bridge(*played, *ends), library.body.leg_length)[:, 1:n]  # type: ignore[arg-type]
-    return rows.reshape(many, count, *rows.shape[1:]), frames[:count, 1:n]
+    return rows.reshape(many, count, *rows.shape[1:]), frames[:, 1:n].reshape(many, count, n - 1)
 
 
 def _straight(gaps: Gaps, rows: np.ndarray, leg: float) -> np.ndarray:

@@ -152,9 +152,11 @@ def _way(library: Library, length: int, ends: Ends) -> list[tuple[np.ndarray, np
     return out
 
 
-def frames_of(window: Window, length: int) -> np.ndarray:
-    """(G, length + 1) the library's frames, rounded, that windows show when they are brought to ``length``."""
-    return np.rint(window.begin[:, None] + np.arange(length + 1) / length * window.frames[:, None]).astype(int)
+def frames_of(library: Library, window: Window, length: int) -> np.ndarray:
+    """(G, length + 1) the library's frames, rounded, that windows show when they are brought to ``length``; of a window that was not
+    found, some frames all the same."""
+    frames = np.rint(window.begin[:, None] + np.arange(length + 1) / length * window.frames[:, None]).astype(int)
+    return np.minimum(frames, library.frames - 1)
 
 
 def play(library: Library, window: Window, length: int) -> tuple[np.ndarray, np.ndarray]:

@@ -227,7 +227,10 @@ def test_known_frames_are_given_no_room(own, walk):
     gap, _ = gaps.local(Gaps(walk.turns[None, :16], walk.root[None, :16], 3, 2))
     room = gaps.room(gap)
     assert np.array_equal(room.any(axis=1), ~gap.known)
-    told = gaps.told(gap, gaps.guides(own, gap))
+    guide = gaps.guides(own, gap)
+    assert not guide.contact[0, gap.known].any()
+    assert 0 < guide.contact.max() <= 1 + 1e-9
+    told = gaps.told(gap, guide)
     ahead = gaps.told(replace(gap, after=0), gaps.guides(own, replace(gap, after=0)))
     assert told.shape == ahead.shape
     assert told[0, :, -17].max() < gaps.NEVER == ahead[0, :, -17].max()
