@@ -92,7 +92,7 @@ def flat_parameters(module: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
 
 def with_weights(module: nn.Module, flat: np.ndarray) -> nn.Module:
     """A copy of ``module`` on the processor with the weights ``flat`` (P), such as ``result.state.best``, ready to run."""
-    other = copy.deepcopy(module).cpu().eval()
+    other = copy.deepcopy(module).cpu().train(False)
     nn.utils.vector_to_parameters(torch.as_tensor(np.array(flat)), other.parameters())
     return other
 
@@ -163,7 +163,7 @@ def train(
         if not np.isfinite(list(means.values())).all():
             raise ValueError(f"the loss is not finite after {step} steps ({means}); lower --lr, or --clip the gradient")
         judged_weights.copy_(average if settings.adam.average else weights)
-        judged.eval()
+        judged.train(False)
         with torch.no_grad():
             validation = float(task.validate(judged))
         epoch = state.epoch + 1

@@ -34,7 +34,7 @@ def group() -> examples.Group:
 
 def test_numpy_and_pytorch_agree(group):
     torch.manual_seed(0)
-    module = torch_guided.Guided(SMALL).eval()
+    module = torch_guided.Guided(SMALL).train(False)
     tensors = torch_layers.tensors_of(module)
     assert {name: array.shape for name, array in tensors.items()} == guided.tensor_shapes(SMALL)
     with torch.no_grad():
