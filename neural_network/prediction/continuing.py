@@ -189,8 +189,7 @@ class _Track:
         played, frames = self.paced(begin)
         if way is not None:
             played = self.bent(*played, self.wish(way))
-        heading = features.headings(self.turns[:, 0])[-1]
-        placed = features.put_at(features.Place(self.root[-1, :2], heading), *played)
+        placed = features.put_at(features.place_at(self.turns, self.root, last), *played)
         pair = [max(0, last - 1), last]
         turns, root = nearest.bridge(placed[0][None], placed[1][None], (self.turns[None, pair], self.root[None, pair]))
         self.turns = np.concatenate([self.turns, turns[0, 1:]])

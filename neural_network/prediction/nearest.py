@@ -296,8 +296,7 @@ def assemble(library: Library, frames: np.ndarray) -> tuple[np.ndarray, np.ndarr
         own = features.seen_from(place, library.turns[rows].astype(float), library.root[rows].astype(float))
         if first:
             before = [max(first - 1, 0), first]
-            heading = features.headings(turns[: first + 1, 0])[-1]
-            own = features.put_at(features.Place(root[first, :2], heading), *own)
+            own = features.put_at(features.place_at(turns[: first + 1], root, first), *own)
             if len(rows) > 1:
                 bent = bridge(own[0][None], own[1][None], (turns[None, before], root[None, before]))
                 own = bent[0][0], bent[1][0]
