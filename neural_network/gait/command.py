@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from ..core.files import keep_apart, read_archive, write_whole
 from ..core.messages import Say, counted
-from ..learning import card, page
+from ..learning import card
 from ..learning.arguments import number, positive, require_writable
+from ..learning.evaluation import Commands, add_command, add_eval, evaluate, require_files
 from ..motion import pose_set
 from . import captured, cycles, figures, matching, motion_files, network, parameters, walks
 from .network import SHIPPED
@@ -40,17 +40,6 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
     _eval(words, say)
 
 
-_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-_Run = Callable[[argparse.Namespace, Say], int]
-
-
-def _command(words: _Commands, say: Say, run: _Run, name: str, **texts: Any) -> argparse.ArgumentParser:
-    """Add the command ``name``, which ``run`` carries out; ``texts`` are its help, description and epilog."""
-    parser = words.add_parser(name, **texts)
-    parser.set_defaults(run=lambda args: run(args, say))
-    return parser
-
-
 def _weights(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--weights", type=Path, default=SHIPPED, metavar="GAIT.npz", help="(%(default)s)")
     parser.add_argument("--seed", type=positive(int, zero=True), default=0, help="of everything that is drawn (0)")
@@ -63,8 +52,8 @@ def _write_json(value: Any, path: Path) -> None:
 # ---------------------------------------------------------------- params
 
 
-def _params(words: _Commands, say: Say) -> None:
-    parser = _command(words, say, run_params, "params", help="list every parameter: name, unit, range, default")
+def _params(words: Commands, say: Say) -> None:
+    parser = add_command(words, say, run_params, "params", help="list every parameter: name, unit, range, default")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the list as JSON")
 
 
@@ -94,8 +83,8 @@ def run_params(args: argparse.Namespace, say: Say) -> int:
 # ---------------------------------------------------------------- sample
 
 
-def _sample(words: _Commands, say: Say) -> None:
-    parser = _command(
+def _sample(words: Commands, say: Say) -> None:
+    parser = add_command(
         words,
         say,
         run_sample,
@@ -137,8 +126,8 @@ def run_sample(args: argparse.Namespace, say: Say) -> int:
 # ---------------------------------------------------------------- match
 
 
-def _match(words: _Commands, say: Say) -> None:
-    parser = _command(
+def _match(words: Commands, say: Say) -> None:
+    parser = add_command(
         words,
         say,
         run_match,
@@ -187,8 +176,8 @@ def run_match(args: argparse.Namespace, say: Say) -> int:
 # ---------------------------------------------------------------- rollout and refine
 
 
-def _rollout(words: _Commands, say: Say) -> None:
-    parser = _command(
+def _rollout(words: Commands, say: Say) -> None:
+    parser = add_command(
         words,
         say,
         run_rollout,
@@ -215,8 +204,8 @@ def run_rollout(args: argparse.Namespace, say: Say) -> int:
     return 0
 
 
-def _refine(words: _Commands, say: Say) -> None:
-    parser = _command(
+def _refine(words: Commands, say: Say) -> None:
+    parser = add_command(
         words,
         say,
         run_refine,
@@ -262,18 +251,14 @@ def run_refine(args: argparse.Namespace, say: Say) -> int:
 # ---------------------------------------------------------------- eval
 
 
-def _eval(words: _Commands, say: Say) -> None:
-    parser = _command(
+def _eval(words: Commands, say: Say) -> None:
+    parser = add_eval(
         words,
         say,
         run_eval,
-        "eval",
         help="measure every figure of the gait network",
         description="Measure the network against its teacher, published walking, commanded speeds and captured walks held out.",
-        epilog="Exit codes: 0 all bars met, 1 a bar missed, 2 bad input.",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
-    parser.add_argument("--report", type=Path, metavar="FILE.html", help="write them as a page")
     parser.add_argument(
         "--data",
         type=Path,
@@ -289,42 +274,26 @@ def _eval(words: _Commands, say: Say) -> None:
 
 def run_eval(args: argparse.Namespace, say: Say) -> int:
     """Measure, show, and write what was asked for; 1 where a bar is missed."""
-    keep_apart({"--weights": args.weights}, {"--json": args.json, "--report": args.report})
-    for path in (args.json, args.report):
-        require_writable(path)
-    gait = network.load(args.weights)
-    began = time.process_time()
-    found: list[card.Figure] = []
-
-    def note(figure: card.Figure) -> None:
-        found.append(figure)
-        bar = "" if figure.bar is None else f" (bar {figure.bar:g})"
-        rivals = "".join(f"; {name} {value:.4g}" for name, value in figure.rivals.items())
-        say(f"{'ok  ' if figure.met else 'MISS'} {figure.name}: {figure.value:.4g} {figure.unit}{bar}{rivals}")
-
     data = args.data or []
-    captured_names = []
-    if data:
-        for figure in captured.captured_figures(gait, data, args.seed):
-            captured_names.append(figure.name)
-            note(figure)
-    for figure in figures.measured(gait, args.cycles, args.seed):
-        if figure.name not in captured_names:
-            note(figure)
-    note(captured.synthetic(gait, 20, args.seed))
-    missed = tuple(
-        card.NotReached(f.name, *WHY.get(f.name.split(":")[0], ("see docs/gait.md",) * 2)) for f in found if not f.met
-    )
+    require_files(args, {"--weights": args.weights, **{f"--data {path.name}": path for path in data}})
+    gait = network.load(args.weights)
     about = card.Data(
         tuple(path.name for path in data), args.cycles * 30, "random parameters; subjects 07 and 16", 30.0
     )
-    document = card.Card("gait", VERSION, about, args.seed, time.process_time() - began, tuple(found), missed)
-    if args.json is not None:
-        write_whole(args.json, card.dumps(document))
-    if args.report is not None:
-        write_whole(args.report, _page(document).encode("utf-8", "backslashreplace"))
-    say(f"{len(found) - len(document.missed)} of {len(found)} bars met or not set; {document.cpu_s:.0f} CPU s")
-    return document.exit_code
+    return evaluate(args, say, "gait", VERSION, about, _measured(gait, data, args.cycles, args.seed), WHY)
+
+
+def _measured(gait: network.Gait, data: list[Path], count: int, seed: int) -> Iterator[card.Figure]:
+    """Every figure; those of captured motion, where there is any, in place of those without."""
+    names = []
+    if data:
+        for figure in captured.captured_figures(gait, data, seed):
+            names.append(figure.name)
+            yield figure
+    for figure in figures.measured(gait, count, seed):
+        if figure.name not in names:
+            yield figure
+    yield captured.synthetic(gait, 20, seed)
 
 
 WHY: dict[str, tuple[str, str]] = {
@@ -346,12 +315,3 @@ WHY: dict[str, tuple[str, str]] = {
     ),
 }
 """What was tried for a figure that is missed, and what holds it back, by the first words of its name."""
-
-
-def _page(document: card.Card) -> str:
-    missed = page.table(
-        ("Missed", "Tried", "What holds it back"),
-        [page.TableRow(one.name, (one.tried, one.holds_back)) for one in document.not_reached],
-    )
-    parts = [page.section("Gait", page.figures_table(document.figures))]
-    return page.page("Gait", [*parts, page.section("What is missed", missed)] if document.not_reached else parts)

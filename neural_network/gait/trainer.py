@@ -25,7 +25,7 @@ from ..core import reference_rig
 from ..core.files import write_whole
 from ..core.messages import counted
 from ..ik.trainer import Cancelled
-from ..learning import card, events, loop
+from ..learning import card, evaluation, events, loop
 from ..learning.arguments import append_record, require_writable
 from ..learning.loop import Epoch, State, load_state, save_state, state_path
 from ..learning.stopping import Stopper, clear_cancel_file
@@ -112,9 +112,7 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
     network.save(args.weights, replace(gait, meta=meta))
     state_path(args.weights).unlink(missing_ok=True)
     for figure in figures:
-        rivals = ", ".join(f"{name} {value:.4g}" for name, value in figure.rivals.items())
-        word = "ok  " if figure.met else "MISS"
-        tell(f"{word} {figure.name}: {figure.value:.4g} {figure.unit} (bar {figure.bar:g}; {rivals})")
+        tell(evaluation.line(figure))
     say(f"{result.state.epoch} epochs, best {result.state.best_epoch}; {spent + result.earlier:.0f} CPU s of training")
     say(f"Weights: {args.weights}")
     document = card.Card(

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from ..core.files import keep_apart, write_whole
 from ..core.messages import Say, counted
+from ..core.skeleton import Skeleton
 from ..learning import card, page
 from ..learning.arguments import number, positive, require_writable, share
+from ..learning.evaluation import Commands, add_command, add_eval, evaluate, require_files
 from ..motion import pose_set
 from ..motion.pose_set import PoseSet
 from ..rigs import on_body
@@ -28,10 +28,9 @@ VERSION = "1"  # of what the card measures
 CLIPS = Path(__file__).resolve().parents[2] / "training_data" / "training_data.npz"
 SPLITS = {"W": ("07", "16"), "A": ("49",)}
 """Subjects that are judged on: walks and runs, which have bars, and acrobatics."""
-_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
-def add_parsers(commands: _Commands, say: Say) -> _Commands:
+def add_parsers(commands: Commands, say: Say) -> Commands:
     """Add ``motion`` to the command line, and return its commands; lines of output go to ``say``."""
     motion = commands.add_parser(
         "motion",
@@ -40,7 +39,7 @@ def add_parsers(commands: _Commands, say: Say) -> _Commands:
     )
     words = motion.add_subparsers(title="commands", metavar="COMMAND", required=True)
     made = "written with `generated`, `source_frame` and `contact`"
-    parser = _command(words, say, run_continue, "continue", help=f"let every clip go on from a frame; {made}")
+    parser = add_command(words, say, run_continue, "continue", help=f"let every clip go on from a frame; {made}")
     _files(parser)
     parser.add_argument(
         "--from", dest="start", type=positive(int, zero=True), metavar="K", help="last frame that is kept (the last)"
@@ -49,11 +48,11 @@ def add_parsers(commands: _Commands, say: Say) -> _Commands:
     parser.add_argument("--goal", type=_point, metavar="X,Y", help="[m] a place on the floor to go to")
     parser.add_argument("--heading", type=number(float, -360, 360), metavar="DEGREES", help="to go in, 0 along -Y")
     _about(parser)
-    parser = _command(words, say, run_fill, "fill", help=f"make the frames between keys; {made}")
+    parser = add_command(words, say, run_fill, "fill", help=f"make the frames between keys; {made}")
     _files(parser)
     parser.add_argument("--keys", type=_numbers, required=True, metavar="K,K", help="frames of each clip that stay")
     _about(parser)
-    parser = _command(
+    parser = add_command(
         words, say, run_check, "check", help="how far Fill and Continue can be trusted, on a character's own clips"
     )
     parser.add_argument("clips", type=Path, metavar="IN.npz")
@@ -61,14 +60,6 @@ def add_parsers(commands: _Commands, say: Say) -> _Commands:
     _library(parser)
     _eval(words, say)
     return words
-
-
-def _command(
-    words: _Commands, say: Say, run: Callable[[argparse.Namespace, Say], int], name: str, **texts: Any
-) -> argparse.ArgumentParser:
-    parser = words.add_parser(name, **texts)
-    parser.set_defaults(run=lambda args: run(args, say))
-    return parser
 
 
 def _files(parser: argparse.ArgumentParser) -> None:
@@ -269,23 +260,19 @@ def run_check(args: argparse.Namespace, say: Say) -> int:
 # ---------------------------------------------------------------- eval
 
 
-def _eval(words: _Commands, say: Say) -> None:
-    parser = _command(
+def _eval(words: Commands, say: Say) -> None:
+    parser = add_eval(
         words,
         say,
         run_eval,
-        "eval",
         help="measure every figure of Fill and Continue, beside plain rivals",
         description="Measure Fill and Continue on subjects 07 and 16 (walks and a run) and 49 (acrobatics, no bars but the best rival), "
         "from a library of the other subjects' takes.",
-        epilog="Exit codes: 0 all bars met, 1 a bar missed, 2 bad input.",
     )
     parser.add_argument(
         "--data", type=Path, nargs="+", required=True, metavar="POSES",
         help="captured motion on the reference rig, clips named SUBJECT_TAKE (import --rig reference --fps 30)",
     )  # fmt: skip
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
-    parser.add_argument("--report", type=Path, metavar="FILE.html", help="write them as a page, with growth curves")
     parser.add_argument("--seed", type=positive(int, zero=True), default=0, help="of confidence intervals (0)")
     parser.add_argument("--no-network", action="store_true", help="judge the library alone")
     _weights(parser)
@@ -293,9 +280,7 @@ def _eval(words: _Commands, say: Say) -> None:
 
 def run_eval(args: argparse.Namespace, say: Say) -> int:
     """Measure, show, and write what was asked for; 1 where a bar is missed."""
-    keep_apart({"--weights": args.weights}, {"--json": args.json, "--report": args.report})
-    for path in (args.json, args.report):
-        require_writable(path)
+    require_files(args, {"--weights": args.weights, **{f"--data {path.name}": path for path in args.data}})
     if args.report is not None:
         page.check("uv run --group report python -m neural_network motion eval ...")
     learned = None if args.no_network else _network(args.weights, say)
@@ -308,27 +293,10 @@ def run_eval(args: argparse.Namespace, say: Say) -> int:
                 f"{args.weights.name}: expected weights that learned nothing from subjects {', '.join(held)}, got {', '.join(seen[:4])};"
                 f" train with --leave-out {','.join(held)}"
             )
-    began = time.process_time()
-    found: list[card.Figure] = []
-    for figure in figures.measured(body, takes, learned, SPLITS, args.seed):
-        found.append(figure)
-        bar = "" if figure.bar is None else f" (bar {figure.bar:.4g})"
-        rivals = "".join(f"; {name} {value:.4g}" for name, value in figure.rivals.items())
-        say(f"{'ok  ' if figure.met else 'MISS'} {figure.name}: {figure.value:.4g} {figure.unit}{bar}{rivals}")
-    missed = tuple(card.NotReached(f.name, *_why(f.name)) for f in found if not f.met)
-    about = card.Data(
-        tuple(path.name for path in args.data),
-        sum(len(t.root) for t in takes),
-        f"subjects {', '.join(held)}",
-        library.FPS,
-    )
-    document = card.Card("motion", VERSION, about, args.seed, time.process_time() - began, tuple(found), missed)
-    if args.json is not None:
-        write_whole(args.json, card.dumps(document))
-    if args.report is not None:
-        write_whole(args.report, _page(document, body, takes, learned).encode("utf-8", "backslashreplace"))
-    say(f"{len(found) - len(document.missed)} of {len(found)} bars met or not set; {document.cpu_s:.0f} CPU s")
-    return document.exit_code
+    frames = sum(len(t.root) for t in takes)
+    about = card.Data(tuple(path.name for path in args.data), frames, f"subjects {', '.join(held)}", library.FPS)
+    found = figures.measured(body, takes, learned, SPLITS, args.seed)
+    return evaluate(args, say, "motion", VERSION, about, found, WHY, lambda: _growth(body, takes, learned))
 
 
 WHY = {
@@ -344,12 +312,9 @@ WHY = {
 """What was tried for a figure that is missed, and what holds it back, by words of its name."""
 
 
-def _why(name: str) -> tuple[str, str]:
-    return next((words for part, words in WHY.items() if part in name), ("see docs/motion.md",) * 2)
-
-
-def _page(document: card.Card, body: Any, takes: list[Take], learned: Network | None) -> str:
-    parts = [page.section("Fill and Continue", page.figures_table(document.figures))]
+def _growth(body: Skeleton, takes: list[Take], learned: Network | None) -> list[str]:
+    """Sections of the page: how errors and speeds grow over the frames ahead."""
+    parts = []
     held = [subject for subjects in SPLITS.values() for subject in subjects]
     own = library.of_takes(body, material.without(takes, held))
     for name, subjects in SPLITS.items():
@@ -358,11 +323,7 @@ def _page(document: card.Card, body: Any, takes: list[Take], learned: Network | 
             curves = figures.growth(own, found, learned)
             for part, unit, title in ((0, "mm", "MPJPE, Hips at the origin"), (2, "m/s", "speed of the Hips")):
                 parts.append(page.section(f"{name}: {title}", _curves(curves, part, unit, title, f"{name}-{part}")))
-    missed = page.table(
-        ("Missed", "Tried", "What holds it back"),
-        [page.TableRow(one.name, (one.tried, one.holds_back)) for one in document.not_reached],
-    )
-    return page.page("Motion", [*parts, page.section("What is missed", missed)] if document.not_reached else parts)
+    return parts
 
 
 def _curves(curves: dict[str, Any], part: int, unit: str, title: str, name: str) -> str:

@@ -4,20 +4,19 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..core import rotations
-from ..core.files import keep_apart, read_archive, write_whole
+from ..core.files import keep_apart, read_archive
 from ..core.messages import Say, counted
 from ..ik.foot_pins import Ground, flat_ground
-from ..learning import card, page
+from ..learning import card
 from ..learning.arguments import positive, require_writable
+from ..learning.evaluation import Commands, add_command, add_eval, evaluate, require_files
 from ..motion import pose_set
 from ..motion.pose_set import PoseSet
 from ..rigs import on_body
@@ -31,10 +30,9 @@ from .judging import SURE
 from .network import SHIPPED, Network
 
 VERSION = "1"  # of what the card measures
-_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
-def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], say: Say) -> None:
+def add_parsers(commands: Commands, say: Say) -> None:
     """Add ``repair`` to the command line; lines of output go to ``say``."""
     repair = commands.add_parser(
         "repair",
@@ -48,7 +46,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
         ("fix", run_fix, f"hold standing feet, mend poses and the root where they are wrong; {made}"),
         ("clean", run_clean, f"mend poses and the root where they are wrong, hold no feet; {made}"),
     ):
-        parser = _command(words, say, run, name, help=text)
+        parser = add_command(words, say, run, name, help=text)
         _files(parser)
         if name == "fix":
             parser.add_argument(
@@ -58,34 +56,17 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser], s
                 help="its `contact` is held instead; where it has `hands` (F, 2), these too",
             )
         _weights(parser)
-    parser = _command(words, say, run_corrupt, "corrupt", help="spoil clean motion on purpose, to measure repairs")
+    parser = add_command(words, say, run_corrupt, "corrupt", help="spoil clean motion on purpose, to measure repairs")
     _files(parser)
     parser.add_argument("--kind", choices=(*KINDS, MIX), default=MIX, help="what goes wrong (%(default)s)")
     _weights(parser)
-    parser = _command(
-        words,
-        say,
-        run_eval,
-        "eval",
-        help="measure every figure of the repairs, beside plain methods",
-        epilog="Exit codes: 0 all bars met, 1 a bar missed, 2 bad input.",
-    )
+    parser = add_eval(words, say, run_eval, help="measure every figure of the repairs, beside plain methods")
     parser.add_argument(
         "--data", type=Path, required=True, metavar="POSES",
         help="captured motion on the reference rig at 30 frames a second, clips named SUBJECT_TAKE (import --rig reference --fps 30)",
     )  # fmt: skip
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
-    parser.add_argument("--report", type=Path, metavar="FILE.html", help="write them as a page")
     parser.add_argument("--draws", type=positive(int), default=3, help="corruptions of each take (%(default)s)")
     _weights(parser)
-
-
-def _command(
-    words: _Commands, say: Say, run: Callable[[argparse.Namespace, Say], int], name: str, **texts: Any
-) -> argparse.ArgumentParser:
-    parser = words.add_parser(name, **texts)
-    parser.set_defaults(run=lambda args: run(args, say))
-    return parser
 
 
 def _files(parser: argparse.ArgumentParser) -> None:
@@ -241,41 +222,12 @@ def run_eval(args: argparse.Namespace, say: Say) -> int:
     """Measure, show, and write what was asked for; 1 where a bar is missed."""
     from . import figures
 
-    keep_apart({"--weights": args.weights, "--data": args.data}, {"--json": args.json, "--report": args.report})
-    for path in (args.json, args.report):
-        require_writable(path)
+    require_files(args, {"--weights": args.weights, "--data": args.data})
     learned = network.load(args.weights)
     others = rivals_path(args.weights)
     if others.exists():
         learned = {**learned, **network.load(others)}
     poses = pose_set.load(args.data)
-    began = time.process_time()
-    found: list[card.Figure] = []
-    for figure in figures.measured(learned, poses, args.seed, args.draws):
-        found.append(figure)
-        bar = "" if figure.bar is None else f" (bar {figure.bar:.4g})"
-        rivals = "".join(f"; {name} {value:.4g}" for name, value in figure.rivals.items())
-        say(f"{'ok  ' if figure.met else 'MISS'} {figure.name}: {figure.value:.4g} {figure.unit}{bar}{rivals}")
-    missed = tuple(
-        card.NotReached(f.name, *figures.WHY.get(f.name.split(":")[0], ("see docs/repair.md", "see docs/repair.md")))
-        for f in found
-        if not f.met
-    )
     about = card.Data((args.data.name,), poses.frames, "subjects 07 and 16 (W), 49 (A)", 30.0)
-    spent = time.process_time() - began
-    document = card.Card("repair", VERSION, about, args.seed, spent, tuple(found), missed)
-    if args.json is not None:
-        write_whole(args.json, card.dumps(document))
-    if args.report is not None:
-        write_whole(args.report, _page(document).encode("utf-8", "backslashreplace"))
-    say(f"{len(found) - len(document.missed)} of {len(found)} bars met or not set; {spent:.0f} CPU s")
-    return document.exit_code
-
-
-def _page(document: card.Card) -> str:
-    missed = page.table(
-        ("Missed", "Tried", "What holds it back"),
-        [page.TableRow(one.name, (one.tried, one.holds_back)) for one in document.not_reached],
-    )
-    parts = [page.section("Repair", page.figures_table(document.figures))]
-    return page.page("Repair", [*parts, page.section("What is missed", missed)] if document.not_reached else parts)
+    found = figures.measured(learned, poses, args.seed, args.draws)
+    return evaluate(args, say, "repair", VERSION, about, found, figures.WHY)
