@@ -46,15 +46,14 @@ from neural_network.gait import trainer as gait_trainer
 from neural_network.ik import arguments, trainer
 from neural_network.learning.arguments import append_record
 from neural_network.learning.stopping import ended_by_signals, exit_code
-from neural_network.prediction import arguments as motion_arguments
-from neural_network.prediction import trainer as motion_trainer
+from neural_network.prediction import modes as motion_modes
 from neural_network.repair import arguments as repair_arguments
 from neural_network.repair import trainer as repair_trainer
 
 TASKS: dict[str, tuple[Any, Any]] = {
     "ik": (arguments, trainer),
     "gait": (gait_arguments, gait_trainer),
-    "motion": (motion_arguments, motion_trainer),
+    "motion": (motion_modes, motion_modes),
     "repair": (repair_arguments, repair_trainer),
 }
 """Word -> (its arguments: parse and require_separate_files; its trainer: run). A wing adds one line here."""

@@ -31,6 +31,9 @@ def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
         epilog="Exit codes: 0 trained, 2 bad input or a file that could not be written, 130 stopped by Ctrl-C, 143 by SIGTERM, 129 "
         "by SIGHUP. `python -m neural_network motion eval` measures every figure.",
     )
+    out.add_argument(
+        "--mode", default="fill", metavar="MODE", help="the network that is trained (see modes.py for the others)"
+    )
     files = add_files(out, data, weights)
     files.add_argument(
         "--more", type=Path, nargs="+", default=[], metavar="POSES", help="further files of poses on the same rig"
