@@ -35,7 +35,7 @@ def drifting(demo: Any) -> Any:
 def test_contacts_become_markers_and_markers_contacts(demo: Any) -> None:
     import bpy
 
-    markers = wing("blender.repair.contact_markers")
+    markers = wing("blender.host.contact_markers")
     action = demo.animation_data.action
     contact = np.zeros((30, 2), bool)
     contact[:6, 0] = contact[12:20, 0] = contact[4:, 1] = True
@@ -61,7 +61,7 @@ def test_sliding_feet_are_fixed_as_a_ghost_and_as_keys(drifting: Any) -> None:
     before = keys_of(drifting)
     assert bpy.ops.neural_ik.feet_contacts() == {"FINISHED"}
     action = drifting.animation_data.action
-    assert wing("blender.repair.contact_markers").own(action)
+    assert wing("blender.host.contact_markers").own(action)
     assert bpy.ops.neural_ik.feet_fix() == {"FINISHED"}
     made = ghost()
     slides = [float(word) for word in made.figures[0].replace(",", "").split() if word.replace(".", "").isdigit()]
@@ -80,7 +80,7 @@ def test_sliding_feet_are_fixed_as_a_ghost_and_as_keys(drifting: Any) -> None:
 def test_feet_stand_where_markers_say_so(drifting: Any) -> None:
     import bpy
 
-    contacts, markers = wing("core.contacts"), wing("blender.repair.contact_markers")
+    contacts, markers = wing("core.contacts"), wing("blender.host.contact_markers")
     assert bpy.ops.neural_ik.feet_contacts() == {"FINISHED"}
     action = drifting.animation_data.action
     frames = len(keys_of(drifting)['pose.bones["Hips"].location', 0]["co"])

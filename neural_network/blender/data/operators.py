@@ -195,21 +195,11 @@ def frame(context: bpy.types.Context, ob: bpy.types.Object) -> None:
         bpy.ops.view3d.view_selected()
 
 
-_classes = (
-    NEURAL_IK_OT_load_data,
-    NEURAL_IK_OT_extract_data,
-    NEURAL_IK_OT_save_data,
-    NEURAL_IK_OT_add_demo_character,
+register, unregister = bpy.utils.register_classes_factory(
+    (
+        NEURAL_IK_OT_load_data,
+        NEURAL_IK_OT_extract_data,
+        NEURAL_IK_OT_save_data,
+        NEURAL_IK_OT_add_demo_character,
+    )
 )
-
-
-def register() -> None:
-    """Register the buttons."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)

@@ -61,16 +61,9 @@ class NEURAL_IK_UL_actions(bpy.types.UIList):
         return shown, []
 
 
-_classes = (NEURAL_IK_UL_actions, NEURAL_IK_PT_actions)
-
-
-def register() -> None:
-    """Register the panels."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)
+register, unregister = bpy.utils.register_classes_factory(
+    (
+        NEURAL_IK_UL_actions,
+        NEURAL_IK_PT_actions,
+    )
+)

@@ -47,11 +47,4 @@ class NEURAL_IK_PT_effectors(CharacterPanel, bpy.types.Panel):
         layout.prop_search(own, "body", ob.data, "bones")
 
 
-def register() -> None:
-    """Register the panel."""
-    bpy.utils.register_class(NEURAL_IK_PT_effectors)
-
-
-def unregister() -> None:
-    """Unregister it."""
-    bpy.utils.unregister_class(NEURAL_IK_PT_effectors)
+register, unregister = bpy.utils.register_classes_factory((NEURAL_IK_PT_effectors,))

@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import bpy
-from bpy.props import PointerProperty, StringProperty
+from bpy.props import StringProperty
+
+from ..host import registering
 
 _OVERRIDE: Any = {"LIBRARY_OVERRIDABLE"}
 
@@ -49,15 +51,7 @@ class NEURAL_IK_EffectorSettings(bpy.types.PropertyGroup):
     pick: StringProperty(name="Add", description="Bone to add to the effectors", update=_picked, options={"SKIP_SAVE"})
 
 
-def register() -> None:
-    """Register the settings."""
-    bpy.utils.register_class(NEURAL_IK_EffectorSettings)
-    types: Any = bpy.types
-    types.Object.neural_ik_ends = PointerProperty(type=NEURAL_IK_EffectorSettings, override=_OVERRIDE)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    types: Any = bpy.types
-    del types.Object.neural_ik_ends
-    bpy.utils.unregister_class(NEURAL_IK_EffectorSettings)
+register, unregister = registering.settings(
+    NEURAL_IK_EffectorSettings,
+    on={"Object.neural_ik_ends": {"type": NEURAL_IK_EffectorSettings, "override": _OVERRIDE}},
+)

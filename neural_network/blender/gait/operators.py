@@ -13,7 +13,7 @@ from bpy.props import EnumProperty
 from ...core.messages import counted
 from ...gait import matching, parameters
 from ..host import jobs, rig
-from ..host.buttons import Button, no_character
+from ..host.buttons import CharacterButton, Deed, no_character
 from ..host.jobs import Progress
 from . import preview, properties, walking
 from .sliders import values_of
@@ -34,30 +34,7 @@ PRESETS: dict[str, tuple[str, dict[str, float]]] = {
 }
 
 
-class _Walker(Button):
-    """A button about the active character."""
-
-    @classmethod
-    def why_not(cls, context: bpy.types.Context) -> str:
-        """Why it cannot be pressed, in words; empty if it can."""
-        return no_character(context)
-
-    def act(self, context: bpy.types.Context, ob: Any) -> str:
-        """Do it; returns what to report."""
-        raise NotImplementedError
-
-    def execute(self, context: bpy.types.Context) -> set[str]:
-        """Find the character, do it, report."""
-        try:
-            words = self.act(context, rig.find(context))
-        except (ValueError, OSError) as error:
-            self.report({"ERROR"}, str(error))
-            return {"CANCELLED"}
-        self.report({"INFO"}, words)
-        return {"FINISHED"}
-
-
-class NEURAL_IK_OT_gait_preset(_Walker, bpy.types.Operator):
+class NEURAL_IK_OT_gait_preset(Deed, bpy.types.Operator):
     """Set all sliders to a named walk"""
 
     bl_idname = "neural_ik.gait_preset"
@@ -74,7 +51,7 @@ class NEURAL_IK_OT_gait_preset(_Walker, bpy.types.Operator):
         return f"{name}: {ob.neural_ik_gait.speed:.1f} m/s"
 
 
-class NEURAL_IK_OT_gait_bake(_Walker, bpy.types.Operator):
+class NEURAL_IK_OT_gait_bake(Deed, bpy.types.Operator):
     """Make an action that walks for ever, as the sliders say"""
 
     bl_idname = "neural_ik.gait_bake"
@@ -89,7 +66,7 @@ class NEURAL_IK_OT_gait_bake(_Walker, bpy.types.Operator):
         return f"{action.name}: {frames} frames, repeated for ever"
 
 
-class NEURAL_IK_OT_gait_along(_Walker, bpy.types.Operator):
+class NEURAL_IK_OT_gait_along(Deed, bpy.types.Operator):
     """Walk along the curve, feet planted on the ground, from standing to standing"""
 
     bl_idname = "neural_ik.gait_along"
@@ -113,18 +90,13 @@ class NEURAL_IK_OT_gait_along(_Walker, bpy.types.Operator):
         return f"{action.name}: frames {first} to {last}"
 
 
-class NEURAL_IK_OT_gait_match(jobs.Pumped, Button, bpy.types.Operator):
+class NEURAL_IK_OT_gait_match(jobs.Pumped, CharacterButton, bpy.types.Operator):
     """Set the sliders to the walk that the character shows in the scene's frame range"""
 
     bl_idname = "neural_ik.gait_match"
     bl_label = "Match This Walk"
     bl_options = {"REGISTER", "UNDO"}
     panel = jobs.GAIT
-
-    @classmethod
-    def why_not(cls, context: bpy.types.Context) -> str:
-        """Why it cannot be pressed, in words; empty if it can."""
-        return no_character(context)
 
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, matching.Match]:
         """Read the walk, find its parameters."""
@@ -145,18 +117,13 @@ class NEURAL_IK_OT_gait_match(jobs.Pumped, Button, bpy.types.Operator):
         return f"{counted(result.cycles, 'cycle')} at {speed:.2f} m/s; joints {result.error:.0f} degrees off on average"
 
 
-class NEURAL_IK_OT_gait_learn(jobs.Pumped, Button, bpy.types.Operator):
+class NEURAL_IK_OT_gait_learn(jobs.Pumped, CharacterButton, bpy.types.Operator):
     """Learn the character's own way to walk from what it shows in the scene's frame range"""
 
     bl_idname = "neural_ik.gait_learn"
     bl_label = "Learn from my Walks"
     bl_options = {"REGISTER", "UNDO"}
     panel = jobs.GAIT
-
-    @classmethod
-    def why_not(cls, context: bpy.types.Context) -> str:
-        """Why it cannot be pressed, in words; empty if it can."""
-        return no_character(context)
 
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, tuple[int, float, float]]:
         """Learn, and keep it with the character's files."""
@@ -171,22 +138,12 @@ class NEURAL_IK_OT_gait_learn(jobs.Pumped, Button, bpy.types.Operator):
         return f"learned from {counted(count, 'cycle')}: joints {styled:.0f} degrees off instead of {plain:.0f}"
 
 
-_classes = (
-    NEURAL_IK_OT_gait_preset,
-    NEURAL_IK_OT_gait_bake,
-    NEURAL_IK_OT_gait_along,
-    NEURAL_IK_OT_gait_match,
-    NEURAL_IK_OT_gait_learn,
+register, unregister = bpy.utils.register_classes_factory(
+    (
+        NEURAL_IK_OT_gait_preset,
+        NEURAL_IK_OT_gait_bake,
+        NEURAL_IK_OT_gait_along,
+        NEURAL_IK_OT_gait_match,
+        NEURAL_IK_OT_gait_learn,
+    )
 )
-
-
-def register() -> None:
-    """Register the operators."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)

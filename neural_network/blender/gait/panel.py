@@ -77,16 +77,10 @@ class NEURAL_IK_PT_gait_style(_Part, bpy.types.Panel):
     group = "style"
 
 
-_classes = (NEURAL_IK_PT_gait, NEURAL_IK_PT_gait_body, NEURAL_IK_PT_gait_style)
-
-
-def register() -> None:
-    """Register the panels."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)
+register, unregister = bpy.utils.register_classes_factory(
+    (
+        NEURAL_IK_PT_gait,
+        NEURAL_IK_PT_gait_body,
+        NEURAL_IK_PT_gait_style,
+    )
+)

@@ -11,6 +11,7 @@ from bpy.props import BoolProperty, EnumProperty, FloatProperty, PointerProperty
 
 from ...gait import parameters
 from ...gait.parameters import INDEX, SPEED
+from ..host import registering
 from . import preview
 from .sliders import SLIDERS
 
@@ -129,15 +130,6 @@ def set_values(own: Any, values: np.ndarray) -> None:
         _busy[0] = False
 
 
-def register() -> None:
-    """Register the settings."""
-    bpy.utils.register_class(NEURAL_IK_GaitSettings)
-    types: Any = bpy.types
-    types.Object.neural_ik_gait = PointerProperty(type=NEURAL_IK_GaitSettings)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    types: Any = bpy.types
-    del types.Object.neural_ik_gait
-    bpy.utils.unregister_class(NEURAL_IK_GaitSettings)
+register, unregister = registering.settings(
+    NEURAL_IK_GaitSettings, on={"Object.neural_ik_gait": NEURAL_IK_GaitSettings}
+)

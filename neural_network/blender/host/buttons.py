@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import bpy
 
@@ -46,3 +46,30 @@ class Button(bpy.types.Operator if TYPE_CHECKING else object):
     def why_not(cls, context: bpy.types.Context) -> str:
         """Why it cannot be pressed, in words; empty if it can."""
         return ""
+
+
+class CharacterButton(Button):
+    """A button about the active character."""
+
+    @classmethod
+    def why_not(cls, context: bpy.types.Context) -> str:
+        """Why it cannot be pressed, in words; empty if it can."""
+        return no_character(context)
+
+
+class Deed(CharacterButton):
+    """A button about the active character whose work is done at once."""
+
+    def act(self, context: bpy.types.Context, ob: Any) -> str:
+        """Do it for the armature object; returns what to report. ValueError and OSError are reported in their words."""
+        raise NotImplementedError
+
+    def execute(self, context: bpy.types.Context) -> set[str]:
+        """Find the character, do it, report."""
+        try:
+            words = self.act(context, rig.find(context))
+        except (ValueError, OSError) as error:
+            self.report({"ERROR"}, str(error))
+            return {"CANCELLED"}
+        self.report({"INFO"}, words)
+        return {"FINISHED"}

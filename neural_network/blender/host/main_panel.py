@@ -86,11 +86,4 @@ def in_memory(layout: Any, context: bpy.types.Context) -> None:
         paragraph(column, keep.network_note, context, "BLANK1")
 
 
-def register() -> None:
-    """Register the panel, before those that hang below it."""
-    bpy.utils.register_class(NEURAL_IK_PT_main)
-
-
-def unregister() -> None:
-    """Unregister it."""
-    bpy.utils.unregister_class(NEURAL_IK_PT_main)
+register, unregister = bpy.utils.register_classes_factory((NEURAL_IK_PT_main,))  # before those that hang below it

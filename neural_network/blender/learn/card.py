@@ -106,11 +106,4 @@ def _row(layout: Any, label: str, *values: str) -> None:
         cell.label(text=value)
 
 
-def register() -> None:
-    """Register the button."""
-    bpy.utils.register_class(NEURAL_IK_OT_show_card)
-
-
-def unregister() -> None:
-    """Unregister it."""
-    bpy.utils.unregister_class(NEURAL_IK_OT_show_card)
+register, unregister = bpy.utils.register_classes_factory((NEURAL_IK_OT_show_card,))

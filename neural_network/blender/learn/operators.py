@@ -217,21 +217,11 @@ class NEURAL_IK_OT_reset_weights(Button, bpy.types.Operator):
         return {"FINISHED"}
 
 
-_classes = (
-    NEURAL_IK_OT_load_weights,
-    NEURAL_IK_OT_run_tests,
-    NEURAL_IK_OT_show_path,
-    NEURAL_IK_OT_reset_weights,
+register, unregister = bpy.utils.register_classes_factory(
+    (
+        NEURAL_IK_OT_load_weights,
+        NEURAL_IK_OT_run_tests,
+        NEURAL_IK_OT_show_path,
+        NEURAL_IK_OT_reset_weights,
+    )
 )
-
-
-def register() -> None:
-    """Register the buttons."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)

@@ -84,16 +84,9 @@ class NEURAL_IK_PT_more(Panel, bpy.types.Panel):
             paragraph(layout.column(align=True), f"Saved: {saved}", context, "FILE_FOLDER")
 
 
-_classes = (NEURAL_IK_PT_learn, NEURAL_IK_PT_more)
-
-
-def register() -> None:
-    """Register the panels."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)
+register, unregister = bpy.utils.register_classes_factory(
+    (
+        NEURAL_IK_PT_learn,
+        NEURAL_IK_PT_more,
+    )
+)

@@ -239,16 +239,9 @@ def _imported(context: bpy.types.Context) -> bool:
     return keep.poses.skeleton.fingerprint == subject.skeleton.fingerprint
 
 
-_classes = (NEURAL_IK_OT_train, NEURAL_IK_OT_learn)
-
-
-def register() -> None:
-    """Register the buttons."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)
+register, unregister = bpy.utils.register_classes_factory(
+    (
+        NEURAL_IK_OT_train,
+        NEURAL_IK_OT_learn,
+    )
+)

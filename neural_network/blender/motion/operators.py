@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
 
 import bpy
 
 from ...core.messages import counted
 from ...prediction.checking import Checked
 from ..host import ghost, jobs
-from ..host.buttons import Button, no_character, write_text
+from ..host.buttons import CharacterButton, write_text
 from ..host.ghost import Made
 from ..host.jobs import Progress
 from . import making
@@ -41,17 +40,12 @@ class NEURAL_IK_OT_motion_continue(ghost.Maker, bpy.types.Operator):
         return making.go_on(context)
 
 
-class NEURAL_IK_OT_motion_check(jobs.Pumped, Button, bpy.types.Operator):
+class NEURAL_IK_OT_motion_check(jobs.Pumped, CharacterButton, bpy.types.Operator):
     """Measure how far Fill and Continue can be trusted for this character: each of its own actions is left out in turn"""
 
     bl_idname = "neural_ik.motion_check"
     bl_label = "Check"
     panel = jobs.MOTION
-
-    @classmethod
-    def why_not(cls, context: bpy.types.Context) -> str:
-        """Why it cannot be pressed, in words; empty if it can."""
-        return no_character(context)
 
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, tuple[str, Checked]]:
         """Measure."""
@@ -68,16 +62,10 @@ class NEURAL_IK_OT_motion_check(jobs.Pumped, Button, bpy.types.Operator):
         return ". ".join(word for word in found.words if word.startswith(("Fill", "Continue")))
 
 
-_classes: tuple[Any, ...] = (NEURAL_IK_OT_motion_fill, NEURAL_IK_OT_motion_continue, NEURAL_IK_OT_motion_check)
-
-
-def register() -> None:
-    """Register the operators."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)
+register, unregister = bpy.utils.register_classes_factory(
+    (
+        NEURAL_IK_OT_motion_fill,
+        NEURAL_IK_OT_motion_continue,
+        NEURAL_IK_OT_motion_check,
+    )
+)

@@ -58,16 +58,4 @@ class NEURAL_IK_PT_motion(CharacterPanel, bpy.types.Panel):
             box.template_icon(icon_value=drawn, scale=3)
 
 
-_classes = (NEURAL_IK_PT_motion,)
-
-
-def register() -> None:
-    """Register the panel."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-
-
-def unregister() -> None:
-    """Unregister it."""
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)
+register, unregister = bpy.utils.register_classes_factory((NEURAL_IK_PT_motion,))

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import bpy
 from bpy.props import BoolProperty, EnumProperty, FloatProperty, IntProperty, PointerProperty
+
+from ..host import registering
 
 
 class NEURAL_IK_MotionSettings(bpy.types.PropertyGroup):
@@ -59,15 +59,6 @@ class NEURAL_IK_MotionSettings(bpy.types.PropertyGroup):
     )
 
 
-def register() -> None:
-    """Register the settings."""
-    bpy.utils.register_class(NEURAL_IK_MotionSettings)
-    types: Any = bpy.types
-    types.Object.neural_ik_motion = PointerProperty(type=NEURAL_IK_MotionSettings)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    types: Any = bpy.types
-    del types.Object.neural_ik_motion
-    bpy.utils.unregister_class(NEURAL_IK_MotionSettings)
+register, unregister = registering.settings(
+    NEURAL_IK_MotionSettings, on={"Object.neural_ik_motion": NEURAL_IK_MotionSettings}
+)

@@ -219,16 +219,11 @@ class NEURAL_IK_PT_live_bake(Panel, bpy.types.Panel):
         layout.prop(settings, "hold_feet")
 
 
-_classes = (NEURAL_IK_PT_live, NEURAL_IK_PT_live_targets, NEURAL_IK_PT_live_settings, NEURAL_IK_PT_live_bake)
-
-
-def register() -> None:
-    """Register the panels."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)
+register, unregister = bpy.utils.register_classes_factory(
+    (
+        NEURAL_IK_PT_live,
+        NEURAL_IK_PT_live_targets,
+        NEURAL_IK_PT_live_settings,
+        NEURAL_IK_PT_live_bake,
+    )
+)

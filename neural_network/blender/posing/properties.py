@@ -13,6 +13,7 @@ import bpy
 from bpy.props import BoolProperty, EnumProperty, FloatProperty, IntProperty, PointerProperty, StringProperty
 
 from ...motion.tasks import TASKS
+from ..host import registering
 
 BAKE_INTO = [
     ("ACTION", "Current Action", "Replace the keys of the assigned action within the range"),
@@ -188,22 +189,8 @@ class NEURAL_IK_Live(bpy.types.PropertyGroup):
     mode_before: StringProperty(description="The character's mode before Live IK")
 
 
-_classes = (NEURAL_IK_LiveTarget, NEURAL_IK_Live)
-
-
-def register() -> None:
-    """Register the settings."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-    types: Any = bpy.types
-    types.Object.neural_ik_target = PointerProperty(type=NEURAL_IK_LiveTarget)
-    types.Collection.neural_ik_live = PointerProperty(type=NEURAL_IK_Live)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    types: Any = bpy.types
-    del types.Collection.neural_ik_live
-    del types.Object.neural_ik_target
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)
+register, unregister = registering.settings(
+    NEURAL_IK_LiveTarget,
+    NEURAL_IK_Live,
+    on={"Object.neural_ik_target": NEURAL_IK_LiveTarget, "Collection.neural_ik_live": NEURAL_IK_Live},
+)

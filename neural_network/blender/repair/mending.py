@@ -13,14 +13,12 @@ from ...repair import fixing
 from ...repair import network as networks
 from ...repair.fixing import Fixed
 from ...repair.network import Network
-from ..host import actions, ground, keyframes, rig, shown_motion
+from ..host import contact_markers, current_action, ground, rig, shown_motion
 from ..host.ghost import Made
 from ..host.jobs import Progress
 from ..host.shown_motion import Shown
-from . import contact_markers
 
 KIND = "convolution"  # of the shipped networks
-LONGEST = 20_000  # [frames] that are repaired at once
 FIGURES = (
     ("slide_mm", "Standing feet slide {:.1f} mm a frame, before {:.1f}"),
     ("float_mm", "They float {:.1f} mm, before {:.1f}"),
@@ -29,48 +27,10 @@ FIGURES = (
 )
 
 
-def action_of(ob: Any) -> Any:
-    """The assigned action; ValueError, in words, where there is none whose time is the scene's."""
-    data = ob.animation_data
-    if data is None or data.action is None:
-        raise ValueError(f"{ob.name} has no current action: choose the one to repair in the Action editor")
-    if data.use_tweak_mode:
-        raise ValueError(f"an NLA strip of {ob.name} is being tweaked: leave Tweak Mode first (Tab in the NLA editor)")
-    return data.action
-
-
-def require_own(action: Any) -> None:
-    """Raise ValueError, in words, for an action that cannot be marked."""
-    if action.library is not None:
-        raise ValueError(f"{action.name} is linked from a library, and cannot be marked: make it local first")
-
-
-def frames_of(context: bpy.types.Context, ob: Any) -> range:
-    """The frames that are repaired. Raises ValueError, in words, for too few or too many."""
-    scene: Any = context.scene
-    action = action_of(ob)
-    if ob.neural_ik_feet.frames == "SCENE":
-        preview = scene.use_preview_range
-        first = scene.frame_preview_start if preview else scene.frame_start
-        last = scene.frame_preview_end if preview else scene.frame_end
-    else:
-        slot = ob.animation_data.action_slot if actions.SLOTTED else None
-        times = [keyframes.read_keys(c)["co"][:, 0] for c in actions.curves(action, slot) if actions.plays(c)]
-        every = np.concatenate(times) if times else np.zeros(0)
-        if not len(every):
-            raise ValueError(f"{action.name} has no keys that move {ob.name}: choose another action")
-        first, last = int(np.floor(every.min())), int(np.ceil(every.max()))
-    if not 2 <= last - first + 1 <= LONGEST:
-        raise ValueError(
-            f"frames {first} to {last}: expected 2 to {LONGEST} frames, got {last - first + 1}; use the scene's frame range"
-        )
-    return range(first, last + 1)
-
-
 def read(context: bpy.types.Context, ob: Any) -> Generator[Progress, None, Shown]:
     """What the character shows on these frames."""
     shown_motion.character_of(ob)
-    return (yield from shown_motion.read(context, ob, frames_of(context, ob)))
+    return (yield from shown_motion.read(context, ob, current_action.frames(context, ob, ob.neural_ik_feet.frames)))
 
 
 def floor(context: bpy.types.Context, ob: Any) -> Callable[[np.ndarray], np.ndarray] | None:
@@ -104,7 +64,7 @@ def fix(context: bpy.types.Context) -> Generator[Progress, None, Made]:
     """The active character's motion with feet that stand where its markers say, or where contacts are found."""
     ob = rig.find(context)
     shown = yield from read(context, ob)
-    action, first, count = action_of(ob), int(shown.frames[0]), len(shown.frames)
+    action, first, count = current_action.of(ob), int(shown.frames[0]), len(shown.frames)
     marked = contact_markers.read(action, first, count)
     hands = contact_markers.read(action, first, count, contact_markers.HANDS)
     yield Progress(0, 1, "fixing feet")

@@ -11,11 +11,11 @@ import numpy as np
 from bpy.props import EnumProperty
 
 from ...core.messages import counted
-from ..host import ghost, jobs, rig, shown_motion
-from ..host.buttons import Button, no_character
+from ..host import contact_markers, current_action, ghost, jobs, rig, shown_motion
+from ..host.buttons import Button, Deed, no_character
 from ..host.ghost import Made
 from ..host.jobs import Progress
-from . import contact_markers, mending
+from . import mending
 
 
 class NEURAL_IK_OT_feet_contacts(jobs.Pumped, Button, bpy.types.Operator):
@@ -38,13 +38,12 @@ class NEURAL_IK_OT_feet_contacts(jobs.Pumped, Button, bpy.types.Operator):
     def finish(self, context: bpy.types.Context, result: tuple[str, int, np.ndarray]) -> str:
         """Mark them."""
         name, first, contact = result
-        action = mending.action_of(bpy.data.objects[name])
-        mending.require_own(action)
+        action = current_action.to_mark(bpy.data.objects[name])
         count = contact_markers.write(action, first, contact)
         return f"{counted(count, 'contact')} marked in {action.name}: Action editor, Marker, Show Pose Markers"
 
 
-class NEURAL_IK_OT_feet_mark(Button, bpy.types.Operator):
+class NEURAL_IK_OT_feet_mark(Deed, bpy.types.Operator):
     """Mark on the frame of the playhead that a foot comes down or leaves the floor, or that a hand holds or lets go"""
 
     bl_idname = "neural_ik.feet_mark"
@@ -53,48 +52,24 @@ class NEURAL_IK_OT_feet_mark(Button, bpy.types.Operator):
 
     what: EnumProperty(name="What", items=[(name, name, f"Add the marker {name}") for name in contact_markers.NAMES])
 
-    @classmethod
-    def why_not(cls, context: bpy.types.Context) -> str:
-        """Why it cannot be pressed, in words; empty if it can."""
-        return no_character(context)
-
-    def execute(self, context: bpy.types.Context) -> set[str]:
+    def act(self, context: bpy.types.Context, ob: Any) -> str:
         """Add the marker."""
         scene: Any = context.scene
-        try:
-            action = mending.action_of(rig.find(context))
-            mending.require_own(action)
-        except ValueError as error:
-            self.report({"ERROR"}, str(error))
-            return {"CANCELLED"}
+        action = current_action.to_mark(ob)
         contact_markers.add(action, self.what, scene.frame_current)
-        self.report({"INFO"}, f"{self.what} on frame {scene.frame_current} of {action.name}")
-        return {"FINISHED"}
+        return f"{self.what} on frame {scene.frame_current} of {action.name}"
 
 
-class NEURAL_IK_OT_feet_forget(Button, bpy.types.Operator):
+class NEURAL_IK_OT_feet_forget(Deed, bpy.types.Operator):
     """Remove the markers of contacts from the current action; Fix Feet then finds contacts itself"""
 
     bl_idname = "neural_ik.feet_forget"
     bl_label = "Remove Contact Markers"
     bl_options = {"REGISTER", "UNDO"}
 
-    @classmethod
-    def why_not(cls, context: bpy.types.Context) -> str:
-        """Why it cannot be pressed, in words; empty if it can."""
-        return no_character(context)
-
-    def execute(self, context: bpy.types.Context) -> set[str]:
+    def act(self, context: bpy.types.Context, ob: Any) -> str:
         """Remove them."""
-        try:
-            action = mending.action_of(rig.find(context))
-            mending.require_own(action)
-            count = contact_markers.forget(action)
-        except ValueError as error:
-            self.report({"ERROR"}, str(error))
-            return {"CANCELLED"}
-        self.report({"INFO"}, f"{counted(count, 'marker')} removed")
-        return {"FINISHED"}
+        return f"{counted(contact_markers.forget(current_action.to_mark(ob)), 'marker')} removed"
 
 
 class NEURAL_IK_OT_feet_fix(ghost.Maker, bpy.types.Operator):
@@ -121,22 +96,12 @@ class NEURAL_IK_OT_feet_clean(ghost.Maker, bpy.types.Operator):
         return mending.clean(context)
 
 
-_classes: tuple[Any, ...] = (
-    NEURAL_IK_OT_feet_contacts,
-    NEURAL_IK_OT_feet_mark,
-    NEURAL_IK_OT_feet_forget,
-    NEURAL_IK_OT_feet_fix,
-    NEURAL_IK_OT_feet_clean,
+register, unregister = bpy.utils.register_classes_factory(
+    (
+        NEURAL_IK_OT_feet_contacts,
+        NEURAL_IK_OT_feet_mark,
+        NEURAL_IK_OT_feet_forget,
+        NEURAL_IK_OT_feet_fix,
+        NEURAL_IK_OT_feet_clean,
+    )
 )
-
-
-def register() -> None:
-    """Register the operators."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)

@@ -8,9 +8,8 @@ from typing import Any
 import bpy
 
 from ...core.messages import counted
-from ..host import ghost, jobs, rig
+from ..host import contact_markers, ghost, jobs, rig
 from ..host.panels import FEET, CharacterPanel, running
-from . import contact_markers
 
 
 class NEURAL_IK_PT_feet(CharacterPanel, bpy.types.Panel):
@@ -45,16 +44,4 @@ class NEURAL_IK_PT_feet(CharacterPanel, bpy.types.Panel):
         column.operator("neural_ik.feet_clean", icon="BRUSH_DATA")
 
 
-_classes = (NEURAL_IK_PT_feet,)
-
-
-def register() -> None:
-    """Register the panel."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-
-
-def unregister() -> None:
-    """Unregister it."""
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)
+register, unregister = bpy.utils.register_classes_factory((NEURAL_IK_PT_feet,))

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import bpy
 from bpy.props import EnumProperty, PointerProperty
+
+from ..host import registering
 
 
 class NEURAL_IK_FeetSettings(bpy.types.PropertyGroup):
@@ -28,15 +28,6 @@ class NEURAL_IK_FeetSettings(bpy.types.PropertyGroup):
     )
 
 
-def register() -> None:
-    """Register the settings."""
-    bpy.utils.register_class(NEURAL_IK_FeetSettings)
-    types: Any = bpy.types
-    types.Object.neural_ik_feet = PointerProperty(type=NEURAL_IK_FeetSettings)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    types: Any = bpy.types
-    del types.Object.neural_ik_feet
-    bpy.utils.unregister_class(NEURAL_IK_FeetSettings)
+register, unregister = registering.settings(
+    NEURAL_IK_FeetSettings, on={"Object.neural_ik_feet": NEURAL_IK_FeetSettings}
+)

@@ -385,28 +385,18 @@ def _known_preset(name: str) -> Path:
     return path
 
 
-_classes = (
-    NEURAL_IK_OT_roles_find,
-    NEURAL_IK_OT_roles_clear,
-    NEURAL_IK_OT_roles_from_active,
-    NEURAL_IK_OT_roles_pick,
-    NEURAL_IK_OT_roles_problem,
-    NEURAL_IK_OT_roles_mirror,
-    NEURAL_IK_OT_roles_import,
-    NEURAL_IK_OT_roles_export,
-    NEURAL_IK_OT_roles_save_preset,
-    NEURAL_IK_OT_roles_load_preset,
-    NEURAL_IK_OT_roles_delete_preset,
+register, unregister = bpy.utils.register_classes_factory(
+    (
+        NEURAL_IK_OT_roles_find,
+        NEURAL_IK_OT_roles_clear,
+        NEURAL_IK_OT_roles_from_active,
+        NEURAL_IK_OT_roles_pick,
+        NEURAL_IK_OT_roles_problem,
+        NEURAL_IK_OT_roles_mirror,
+        NEURAL_IK_OT_roles_import,
+        NEURAL_IK_OT_roles_export,
+        NEURAL_IK_OT_roles_save_preset,
+        NEURAL_IK_OT_roles_load_preset,
+        NEURAL_IK_OT_roles_delete_preset,
+    )
 )
-
-
-def register() -> None:
-    """Register the operators."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)

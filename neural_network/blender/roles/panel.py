@@ -187,23 +187,13 @@ class NEURAL_IK_PT_roles_left_out(Panel, bpy.types.Panel):
             paragraph(names, ", ".join(bones[:MOST_NAMED]) + more, context, "BLANK1")
 
 
-_classes = (
-    NEURAL_IK_UL_roles,
-    NEURAL_IK_MT_role_presets,
-    NEURAL_IK_MT_role_presets_delete,
-    NEURAL_IK_MT_roles,
-    NEURAL_IK_PT_roles,
-    NEURAL_IK_PT_roles_left_out,
+register, unregister = bpy.utils.register_classes_factory(
+    (
+        NEURAL_IK_UL_roles,
+        NEURAL_IK_MT_role_presets,
+        NEURAL_IK_MT_role_presets_delete,
+        NEURAL_IK_MT_roles,
+        NEURAL_IK_PT_roles,
+        NEURAL_IK_PT_roles_left_out,
+    )
 )
-
-
-def register() -> None:
-    """Register the panels."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)

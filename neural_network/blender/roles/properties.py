@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import bpy
-from bpy.props import BoolProperty, IntProperty, PointerProperty, StringProperty
+from bpy.props import BoolProperty, IntProperty, StringProperty
 
 from ...rigs.roles import ROLE_NAMES
+from ..host import registering
 from . import editing, overlay
 
 _OVERRIDE: Any = {"LIBRARY_OVERRIDABLE"}
@@ -73,22 +74,11 @@ class NEURAL_IK_RolesView(bpy.types.PropertyGroup):
     )
 
 
-_classes = (NEURAL_IK_Roles, NEURAL_IK_RolesView)
-
-
-def register() -> None:
-    """Register the properties."""
-    for cls in _classes:
-        bpy.utils.register_class(cls)
-    types: Any = bpy.types
-    types.Object.neural_ik_roles = PointerProperty(type=NEURAL_IK_Roles, override=_OVERRIDE)
-    types.WindowManager.neural_ik_roles_view = PointerProperty(type=NEURAL_IK_RolesView)
-
-
-def unregister() -> None:
-    """Unregister them."""
-    types: Any = bpy.types
-    del types.WindowManager.neural_ik_roles_view
-    del types.Object.neural_ik_roles
-    for cls in reversed(_classes):
-        bpy.utils.unregister_class(cls)
+register, unregister = registering.settings(
+    NEURAL_IK_Roles,
+    NEURAL_IK_RolesView,
+    on={
+        "Object.neural_ik_roles": {"type": NEURAL_IK_Roles, "override": _OVERRIDE},
+        "WindowManager.neural_ik_roles_view": NEURAL_IK_RolesView,
+    },
+)

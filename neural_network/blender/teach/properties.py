@@ -6,11 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import bpy
-from bpy.props import BoolProperty, EnumProperty, FloatProperty, IntProperty, PointerProperty, StringProperty
+from bpy.props import BoolProperty, EnumProperty, FloatProperty, IntProperty, StringProperty
 
 from ...live.server import PORT
 from ...live.trainee import Settings
 from ...live.vmc import PORT_OUT
+from ..host import registering
 from .session import state
 
 
@@ -103,15 +104,4 @@ def settings(context: bpy.types.Context) -> Any:
     return manager.neural_ik_teach
 
 
-def register() -> None:
-    """Register the settings."""
-    bpy.utils.register_class(NEURAL_IK_Teach)
-    types: Any = bpy.types
-    types.WindowManager.neural_ik_teach = PointerProperty(type=NEURAL_IK_Teach)
-
-
-def unregister() -> None:
-    """Unregister the settings."""
-    types: Any = bpy.types
-    del types.WindowManager.neural_ik_teach
-    bpy.utils.unregister_class(NEURAL_IK_Teach)
+register, unregister = registering.settings(NEURAL_IK_Teach, on={"WindowManager.neural_ik_teach": NEURAL_IK_Teach})
