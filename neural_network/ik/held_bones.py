@@ -7,16 +7,19 @@ about the axis about which it is bent, and swings the shortest way; the end keep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ..core import rotations
 from ..core.contacts import runs
 from ..core.skeleton import Skeleton
+from ..rigs.on_body import HANDS
 from .foot_pins import STRETCH, eased, forward
-from .held_feet import BLEND, LEAST
+from .held_feet import BLEND, LEAST, without_moving
 
+AGAIN, NEAR = 12, 1e-5  # times at most that a character's own hands are corrected, and [m] how near is enough
+FAR = 0.002  # [m] by which a hand may miss without a word
 STRAIGHT = 0.03  # sine of the bend below which a limb counts as straight, and bends as it did when it last was not
 
 
@@ -28,6 +31,7 @@ def hold_ends(
     held: np.ndarray,
     fps: float,
     places: np.ndarray | None = None,
+    fixed: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Local rotations (F, J, 3, 3) of motion whose ends stay, and by how much each does not reach (F, ends) [m].
 
@@ -38,7 +42,8 @@ def hold_ends(
         ends: bones, such as hands.
         held: (F, ends) bool.
         fps: frames a second.
-        places: (F, ends, 3) [m] where held ends are wanted; None: where each is on average while it is held.
+        places: (F, ends, 3) [m] where held ends are wanted; None, or NaN: where each is on average while it is held.
+        fixed: (F) bool, frames that stay as they are; see :func:`.held_feet.hold`.
 
     Raises:
         ValueError: where ``held`` has another shape, or no two bones lead to an end.
@@ -54,6 +59,8 @@ def hold_ends(
             raise ValueError(f"held: expected two bones between the root and {skeleton.names[end]}, got fewer")
         turned, heads = forward(skeleton, out, root)
         moved = _moves(heads[:, end], held[:, k], None if places is None else places[:, k], fps)
+        if fixed is not None:
+            moved = without_moving(moved, fixed)
         rows = np.flatnonzero(np.abs(moved).max(axis=1) > LEAST)
         if len(rows):
             bones = (upper, middle, end)
@@ -66,7 +73,8 @@ def _moves(heads: np.ndarray, held: np.ndarray, places: np.ndarray | None, fps: 
     out, width = np.zeros_like(heads), max(1, round(BLEND * fps))
     found = runs(held)
     for first, last in found:
-        wanted = heads[first:last].mean(axis=0) if places is None else places[first:last]
+        asked = None if places is None or np.isnan(places[first:last]).any() else places[first:last]
+        wanted = heads[first:last].mean(axis=0) if asked is None else asked
         out[first:last] = wanted - heads[first:last]
     fading = out.copy()
     for (_, begin), (end, _) in zip([(0, 0), *found], [*found, (len(heads), 0)], strict=True):
@@ -116,3 +124,46 @@ def _limb_to(
     out[:, middle] = np.swapaxes(new_upper, -1, -2) @ new_middle
     out[:, end] = np.swapaxes(new_middle, -1, -2) @ turned[:, end]
     return out, np.maximum(far - reached, 0)
+
+
+def hold_hands(
+    body: Skeleton,
+    turns: np.ndarray,
+    root: np.ndarray,
+    held: np.ndarray,
+    fps: float,
+    places: np.ndarray | None = None,
+    fixed: np.ndarray | None = None,
+    own: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """:func:`hold_ends` for the hands of a body with the reference rig's bones, ``held`` (F, 2) bool, left and right.
+
+    ``own`` tells from turns and root where the character's own hands are, (F, 2, 3) [m], where its body's are a little beside
+    them: then these are brought to ``places``. Frames in which a hand cannot reach are as near as it gets.
+
+    Raises ValueError as :func:`hold_ends` does.
+    """
+    ends = [body.names.index(name) for name in HANDS]
+    out, missing = hold_ends(body, turns, root, ends, held, fps, places, fixed)
+    if places is None or own is None:
+        return out, missing
+    wanted = np.array(places, float)
+    free = np.zeros(len(root), bool) if fixed is None else np.asarray(fixed, bool)
+    for _ in range(AGAIN):
+        off = np.nan_to_num(places - own(out, root))
+        off[~held | free[:, None] | (missing > LEAST)] = 0
+        if np.abs(off).max(initial=0) < NEAR:
+            break
+        wanted += off
+        out, missing = hold_ends(body, turns, root, ends, held, fps, wanted, fixed)
+    return out, missing
+
+
+def too_far(missing: np.ndarray) -> tuple[str, ...]:
+    """A sentence for each hand that does not reach, from :func:`hold_hands`' second answer (F, 2) [m]."""
+    far = missing.max(axis=0, initial=0)
+    return tuple(
+        f"the {side} hand does not reach where it is to hold by up to {1000 * most:.0f} mm; pose a key nearer to it"
+        for side, most in zip(("left", "right"), far.tolist(), strict=True)
+        if most > FAR
+    )

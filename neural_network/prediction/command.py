@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,17 @@ import numpy as np
 from ..core.files import keep_apart, write_whole
 from ..core.messages import Say, counted
 from ..core.skeleton import Skeleton
+from ..ik import held_bones
 from ..learning import card, page
 from ..learning.arguments import number, positive, require_writable, share
 from ..learning.evaluation import Commands, add_command, add_eval, evaluate, require_files
-from ..motion import pose_set
+from ..motion import contact_file, pose_set
+from ..motion.contact_file import Contacts
 from ..motion.pose_set import PoseSet
 from ..rigs import on_body
 from ..rigs.on_body import Character
 from . import checking, continuing, figures, filling, library, material, network
+from .filling import Filled
 from .library import Library, Take
 from .network import SHIPPED, Network
 
@@ -51,6 +55,10 @@ def add_parsers(commands: Commands, say: Say) -> Commands:
     parser = add_command(words, say, run_fill, "fill", help=f"make the frames between keys; {made}")
     _files(parser)
     parser.add_argument("--keys", type=_numbers, required=True, metavar="K,K", help="frames of each clip that stay")
+    parser.add_argument(
+        "--contacts", type=Path, metavar="C.npz",
+        help="when feet stand: its `contact` (F, 2) bool; where it has `hands` (F, 2), hands hold then, at `places` (F, 2, 3) [m]",
+    )  # fmt: skip
     _about(parser)
     parser = add_command(
         words, say, run_check, "check", help="how far Fill and Continue can be trusted, on a character's own clips"
@@ -82,6 +90,10 @@ def _library(parser: argparse.ArgumentParser) -> None:
         "--own", type=Path, metavar="POSES", help="the character's own clips to search, on its skeleton"
     )
     parser.add_argument("--only-own", action="store_true", help="leave out the clips that are shipped")
+    parser.add_argument(
+        "--clip-weights", type=_shares, metavar="NAME=W,NAME=W", default={},
+        help="clips of the library that are to be taken after less (0 to 1; 0 not at all)",
+    )  # fmt: skip
     _weights(parser)
 
 
@@ -94,6 +106,17 @@ def _numbers(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected frame numbers between commas, got {text!r}") from None
+
+
+def _shares(text: str) -> dict[str, float]:
+    try:
+        parts = [part.rpartition("=") for part in text.split(",")]
+        found = {name: share(value) for name, _, value in parts if name}
+    except ValueError:
+        found = {}
+    if len(found) != len(text.split(",")):
+        raise argparse.ArgumentTypeError(f"expected names and numbers as walk=0.5,run=0, got {text!r}")
+    return found
 
 
 def _point(text: str) -> np.ndarray:
@@ -132,13 +155,13 @@ def _searched(args: argparse.Namespace, who: Character, say: Say) -> Library:
         parts.append(library.of_takes(who.body, library.takes_of(pose_set.load(CLIPS), who.body)))
     if not parts:
         raise ValueError("--only-own: expected clips to search, got none; name them with --own")
-    found = library.joined(parts)
+    found = library.favouring(library.joined(parts), args.clip_weights)
     say(f"Library: {counted(len(set(found.names)), 'clip')}, {found.frames} frames with mirror images")
     return found
 
 
-def _loaded(args: argparse.Namespace) -> tuple[PoseSet, Character]:
-    keep_apart({"the clips": args.clips, "--own": args.own, "--weights": args.weights}, {"-o": args.output})
+def _loaded(args: argparse.Namespace, **also: Path | None) -> tuple[PoseSet, Character]:
+    keep_apart({"the clips": args.clips, "--own": args.own, "--weights": args.weights, **also}, {"-o": args.output})
     require_writable(args.output, ".npz")
     poses = pose_set.load(args.clips)
     return poses, on_body.found(poses.skeleton)
@@ -163,11 +186,15 @@ def _write(path: Path, poses: PoseSet, made: list[dict[str, np.ndarray]]) -> Non
 
 def run_fill(args: argparse.Namespace, say: Say) -> int:
     """Fill every clip between the same keys."""
-    poses, who = _loaded(args)
+    poses, who = _loaded(args, **{"--contacts": args.contacts})
+    given = (
+        contact_file.NOTHING if args.contacts is None else contact_file.read(args.contacts, poses.frames, feet=False)
+    )
     found, learned = _searched(args, who, say), _network(args.weights, say)
     made = []
     for c, take in enumerate(library.takes_of(poses)):
         rows = poses.rows(c)
+        held = given.rows(rows)
         result = filling.fill(
             who.body,
             take.turns,
@@ -178,7 +205,9 @@ def run_fill(args: argparse.Namespace, say: Say) -> int:
             seed=args.seed,
             detail=args.detail,
             network=learned,
+            stands=held.feet,
         )
+        result, notes = _holding(who, result, held, take.fps, _floor(poses, c))
         rot, root = on_body.from_body(who, result.turns, result.root + [0, 0, _floor(poses, c)])
         kept = ~result.generated
         rot[kept], root[kept] = poses.rot[rows][kept], poses.root_pos[rows][kept]
@@ -192,10 +221,24 @@ def run_fill(args: argparse.Namespace, say: Say) -> int:
             }
         )
         say(f"{take.name}: {counted(int(result.generated.sum()), 'frame')} made")
-        for words in result.notes:
+        for words in (*result.notes, *notes):
             say(f"note: {take.name}: {words}", error=True)
     _write(args.output, poses, made)
     return 0
+
+
+def _holding(who: Character, made: Filled, held: Contacts, fps: float, floor: float) -> tuple[Filled, tuple[str, ...]]:
+    """The motion with hands that hold, and notes on those that do not reach."""
+    if held.hands is None or not held.hands.any():
+        return made, ()
+
+    def own(turns: np.ndarray, root: np.ndarray) -> np.ndarray:
+        return on_body.hands_of(who, *on_body.from_body(who, turns, root))
+
+    places = None if held.places is None else held.places - [0, 0, floor]
+    fixed = ~made.generated
+    turns, missing = held_bones.hold_hands(who.body, made.turns, made.root, held.hands, fps, places, fixed, own)
+    return replace(made, turns=turns), held_bones.too_far(missing)
 
 
 def run_continue(args: argparse.Namespace, say: Say) -> int:
@@ -240,7 +283,9 @@ def run_check(args: argparse.Namespace, say: Say) -> int:
     parts = [library.of_takes(who.body, takes)]
     if not args.only_own:
         parts.append(library.of_takes(who.body, library.takes_of(pose_set.load(CLIPS), who.body)))
-    *_, result = checking.check(library.joined(parts), takes, _network(args.weights, say))
+    *_, result = checking.check(
+        library.favouring(library.joined(parts), args.clip_weights), takes, _network(args.weights, say)
+    )
     assert isinstance(result, checking.Checked)
     for words in result.words:
         say(words)

@@ -184,7 +184,7 @@ class _Track:
         begin = int(window.begin[0])
         here = int(self.source[last])
         if way is None and here >= 0 and own.left[here] >= AGAIN:
-            cost = float(np.sum((own.numbers[here] - wanted) ** 2))
+            cost = float(own.weighed(np.sum((own.numbers[[here]] - wanted) ** 2, axis=1), np.array([here]))[0])
             begin = here if STAYS * cost <= float(window.cost[0]) else begin
         played, frames = self.paced(begin)
         if way is not None:

@@ -58,9 +58,12 @@ def fill(
     detail: float = 0.0,
     network: Network | None = None,
     hold: bool = True,
+    stands: np.ndarray | None = None,
 ) -> Filled:
     """The motion with all frames between its first and its last key filled; the result of :func:`steps`."""
-    *_, found = steps(body, turns, root, keys, library, fps=fps, seed=seed, detail=detail, network=network, hold=hold)
+    *_, found = steps(
+        body, turns, root, keys, library, fps=fps, seed=seed, detail=detail, network=network, hold=hold, stands=stands
+    )
     assert isinstance(found, Filled)
     return found
 
@@ -77,6 +80,7 @@ def steps(
     detail: float = 0.0,
     network: Network | None = None,
     hold: bool = True,
+    stands: np.ndarray | None = None,
 ) -> Iterator[tuple[int, int] | Filled]:
     """Fill gap by gap: yields (gaps done, of), at the end a :class:`Filled`.
 
@@ -92,6 +96,7 @@ def steps(
         detail: 0 to 1, how much of the nearest window's own movement is in it: 0 is nearest to the truth on average, and smoother.
         network: None: the library alone.
         hold: whether standing feet are held.
+        stands: (F, feet) bool when feet are to stand; None: as the library's windows do.
 
     Raises ValueError for fewer than two keys, keys beyond the motion or too far apart, and keys with nothing between them.
     """
@@ -114,20 +119,21 @@ def steps(
             pair = features.between_keys(out_turns[a : b + 1], out_root[a : b + 1], [0, b - a])
             out_turns[inside], out_root[inside] = pair[0][1:-1], pair[1][1:-1]
             continue
-        made, guide, stands = between(gap, library, seed, detail, network)
+        made, guide, likely = between(gap, library, seed, detail, network)
         if not np.isfinite(guide.windows[0].cost[0]):
             notes.append(
                 f"frames {a} to {b}: nothing in the library is as long, so they are interpolated; pose a key between them"
             )
         times = gap.before - 1 + np.arange(1, b - a) * gap.length / (b - a)
         out_turns[inside], out_root[inside] = features.resampled(*made, times)
-        contact[inside] = stands[np.rint(times).astype(int)]
+        contact[inside] = likely[np.rint(times).astype(int)]
         source[inside] = guide.source[0][np.rint(times).astype(int)]
-    if hold and contact.any():
-        held = held_feet.hold(body, out_turns, out_root, contact, fps, fixed=known)
+    standing = contact if stands is None else np.asarray(stands, bool)
+    if hold and standing.any():
+        held = held_feet.hold(body, out_turns, out_root, standing, fps, fixed=known)
         out_turns, out_root = held.turns, held.root
         out_turns[known], out_root[known] = turns[known], root[known]
-    yield Filled(out_turns, out_root, contact, generated, source, tuple(notes))
+    yield Filled(out_turns, out_root, standing & generated[:, None], generated, source, tuple(notes))
 
 
 def checked_keys(keys: Sequence[int] | np.ndarray, frames: int, fps: float) -> np.ndarray:

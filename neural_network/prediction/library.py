@@ -7,8 +7,8 @@ seen from where the body looks, in leg lengths and seconds. Core axes, metres in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -67,6 +67,8 @@ class Library:
     """(N, feet) bool, feet that stand."""
     left: np.ndarray
     """(N) how many frames of the clip follow."""
+    favour: np.ndarray | None = None
+    """(clips) 0 to 1, how much each clip is to be taken after; None: every one alike. See :func:`favouring`."""
 
     @cached_property
     def back(self) -> np.ndarray:
@@ -84,6 +86,14 @@ class Library:
     def frames(self) -> int:
         """Number of frames."""
         return len(self.root)
+
+    def weighed(self, cost: np.ndarray, frames: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Costs (..., F) of taking ``frames`` (F): that of a clip with half the favour is twice as high, with none infinite."""
+        if self.favour is None:
+            return cost
+        with np.errstate(divide="ignore"):
+            factor = (1 / self.favour).astype(np.float32)[self.clip[frames]]
+        return np.where(np.isinf(factor), np.inf, np.maximum(cost, 1e-6) * np.where(np.isinf(factor), 1, factor))
 
 
 def of_takes(body: Skeleton, takes: Sequence[Take], mirror: bool = True) -> Library:
@@ -129,6 +139,23 @@ def joined(libraries: Sequence[Library]) -> Library:
         np.concatenate([own.clip + at for own, at in zip(libraries, counts, strict=False)]),
         *(np.concatenate([getattr(own, column) for own in libraries]) for column in columns),
     )
+
+
+def favouring(own: Library, weights: Mapping[str, float]) -> Library:
+    """The library with clips, by their names, that are to be taken after less than others: 1 as all others, 0 never.
+
+    Raises ValueError for a clip that is not there, a number below 0 or above 1, and where nothing is left.
+    """
+    for name, weight in weights.items():
+        if name not in own.names:
+            some = ", ".join(sorted(set(own.names))[:5])
+            raise ValueError(f"weights of clips: expected names of clips, such as {some}; got {name}")
+        if not 0 <= weight <= 1:
+            raise ValueError(f"weights of clips: expected numbers from 0 to 1, got {weight} for {name}")
+    favour = np.array([weights.get(name, 1.0) for name in own.names])
+    if not favour.any():
+        raise ValueError("weights of clips: expected one above 0, got none; there would be nothing to take motion from")
+    return replace(own, favour=None if np.all(favour == 1) else favour)
 
 
 def takes_of(poses: PoseSet, body: Skeleton | None = None) -> list[Take]:

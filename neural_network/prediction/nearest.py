@@ -99,6 +99,7 @@ def search(
             which[:, : cost.shape[1]][better] = i
         if barred is not None:
             best[barred[rows][:, library.clip]] = np.inf
+        best = library.weighed(best)
         g = np.arange(len(best))
         for window in found:
             at = best.argmin(axis=1)
@@ -269,7 +270,7 @@ def go_on(
                 wanted = wanted.copy()
                 wanted[PLACES:] = 0.5 * (wanted[PLACES:] + steady[g, PLACES:])
             need = min(AHEAD, frames - filled)
-            cost = np.sum((library.numbers - wanted) ** 2, axis=1)
+            cost = library.weighed(np.sum((library.numbers - wanted) ** 2, axis=1))
             usable = library.left >= need
             if barred is not None:
                 usable &= ~barred[g][library.clip]

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from ..core import rotations
-from ..core.files import keep_apart, read_archive
+from ..core.files import keep_apart
 from ..core.messages import Say, counted
 from ..ik.foot_pins import Ground, flat_ground
 from ..learning import card
 from ..learning.arguments import positive, require_writable
 from ..learning.evaluation import Commands, add_command, add_eval, evaluate, require_files
-from ..motion import pose_set
+from ..motion import contact_file, pose_set
 from ..motion.pose_set import PoseSet
 from ..rigs import on_body
 from ..rigs.on_body import Character
@@ -53,7 +53,7 @@ def add_parsers(commands: Commands, say: Say) -> None:
                 "--contacts",
                 type=Path,
                 metavar="C.npz",
-                help="its `contact` is held instead; where it has `hands` (F, 2), these too",
+                help="its `contact` is held instead; where it has `hands` (F, 2), these too, at `places` (F, 2, 3) [m]",
             )
         _weights(parser)
     parser = add_command(words, say, run_corrupt, "corrupt", help="spoil clean motion on purpose, to measure repairs")
@@ -127,24 +127,14 @@ def run_contacts(args: argparse.Namespace, say: Say) -> int:
 def run_fix(args: argparse.Namespace, say: Say) -> int:
     """Fix Feet."""
     poses, who = _loaded(args, **{"--contacts": args.contacts})
-    given = {} if args.contacts is None else _flags(args.contacts, poses.frames)
+    given = contact_file.NOTHING if args.contacts is None else contact_file.read(args.contacts, poses.frames)
 
     def fix(rows: slice, fps: float, clip: int, learned: Network | None) -> Fixed:
-        own, hands = (None if key not in given else given[key][rows] for key in ("contact", "hands"))
-        return fixing.fix(who, poses.rot[rows], poses.root_pos[rows], fps, own, _floor(poses, clip), learned, hands)
+        own = given.rows(rows)
+        under, motion = _floor(poses, clip), (poses.rot[rows], poses.root_pos[rows])
+        return fixing.fix(who, *motion, fps, own.feet, under, learned, own.hands, own.places)
 
     return _all_clips(args, say, poses, fix)
-
-
-def _flags(path: Path, frames: int) -> dict[str, np.ndarray]:
-    """`contact` and, where it is there, `hands` (F, 2) bool of a file."""
-    found = read_archive(path, "contacts", ("contact", "hands"))
-    if "contact" not in found:
-        raise ValueError(f"{path.name}: expected `contact` ({frames}, 2) bool, got none; repair contacts writes one")
-    for key, value in found.items():
-        if value.shape != (frames, 2) or value.dtype != bool:
-            raise ValueError(f"{path.name}: expected `{key}` ({frames}, 2) bool, got {value.shape} {value.dtype}")
-    return found
 
 
 def run_clean(args: argparse.Namespace, say: Say) -> int:

@@ -213,6 +213,7 @@ def fix(
     ground: Ground | None = None,
     network: Network | None = None,
     hands: np.ndarray | None = None,
+    places: np.ndarray | None = None,
 ) -> Fixed:
     """Fix Feet: the action with feet that stand, on its own way, on the floor; a sound one comes back as it was.
 
@@ -225,16 +226,17 @@ def fix(
         ground: heights [m] of the floor under points (..., 2) [m, armature]; None: level at 0.
         network: what was trained, :func:`.network.load`; None: plain methods.
         hands: (F, 2) bool when the left and the right hand are to stay where they are; None: never.
+        places: (F, 2, 3) [m, armature] where they are to be instead.
 
     Raises:
         ValueError: in words, for one frame, numbers that are none, contacts of another length.
     """
-    return _made(who, rot, root, fps, contact, ground or flat_ground, network, True, hands)
+    return _made(who, rot, root, fps, contact, ground or flat_ground, network, True, hands, places)
 
 
 def clean(who: Character, rot: np.ndarray, root: np.ndarray, fps: float, network: Network | None = None) -> Fixed:
     """Clean: the action without tremble, drops and drift; feet are not held. As :func:`fix` otherwise."""
-    return _made(who, rot, root, fps, None, flat_ground, network, False, None)
+    return _made(who, rot, root, fps, None, flat_ground, network, False, None, None)
 
 
 def require_motion(who: Character, rot: np.ndarray, root: np.ndarray, fps: float) -> None:
@@ -264,17 +266,22 @@ def _made(
     network: Network | None,
     pins: bool,
     hands: np.ndarray | None,
+    places: np.ndarray | None,
 ) -> Fixed:
     require_motion(who, rot, root, fps)
     turns, way = on_body.to_body(who, rot, root)
     done = repair(who.body, turns, way, fps, network, contact, ground, pins)
+    unreached: tuple[str, ...] = ()
     if hands is not None and np.any(hands):
-        ends = [who.body.names.index(f"{side}Hand") for side in ("Left", "Right")]
-        held, _ = held_bones.hold_ends(who.body, done.turns, done.root, ends, hands, fps)
-        done = replace(done, turns=held)
+
+        def own(bent: np.ndarray, there: np.ndarray) -> np.ndarray:
+            return on_body.hands_of(who, *carried_back(who, rot, root, (turns, way), (bent, there)))
+
+        held, far = held_bones.hold_hands(who.body, done.turns, done.root, hands, fps, places, None, own)
+        done, unreached = replace(done, turns=held), held_bones.too_far(far)
     kinds = done.judged.kinds
     before = figures(who.body, turns, way, fps, done.contact, ground)
-    notes = list(done.judged.notes)
+    notes = [*done.judged.notes, *unreached]
     if not done.contact.any():
         notes.append("No foot stands anywhere in this action; add contacts by hand if one should.")
     if done.turns is turns and done.root is way:

@@ -23,6 +23,7 @@ from .t_pose import rest_to_t_pose
 
 NEEDED = ("Hips", "LeftFoot", "RightFoot", "LeftThigh", "RightThigh")
 """Roles without which there is no such body."""
+HANDS = ("LeftHand", "RightHand")
 
 
 @dataclass(frozen=True)
@@ -89,3 +90,15 @@ def to_body(who: Character, rot_local: np.ndarray, root_pos: np.ndarray) -> tupl
     thighs = 0.5 * (posed[:, who.roles["LeftThigh"], :3, 3] + posed[:, who.roles["RightThigh"], :3, 3])
     middle = 0.5 * (body.offsets[body.names.index("LeftThigh")] + body.offsets[body.names.index("RightThigh")])
     return out, thighs - world[:, 0] @ middle
+
+
+def hands_of(who: Character, rot_local: np.ndarray, root_pos: np.ndarray) -> np.ndarray:
+    """(F, 2, 3) [m, armature] heads of the character's left and right hand in its own motion, as :func:`to_body` takes it.
+
+    Raises ValueError, in words, for a character without hands.
+    """
+    missing = [role for role in HANDS if role not in who.roles]
+    if missing:
+        raise ValueError(f"expected a character with hands, found no bone for {' and '.join(missing)}")
+    posed = fk.armature_matrices(who.skeleton, np.asarray(rot_local, np.float64), np.asarray(root_pos, np.float64))
+    return np.asarray(posed[..., :3, 3][:, [who.roles[role] for role in HANDS]])

@@ -207,3 +207,38 @@ def test_check_says_how_far_all_that_can_be_trusted(posed: Any) -> None:
         action.neural_ik.use = action.name == "run"
     with pytest.raises(RuntimeError, match="two or more actions"):
         bpy.ops.neural_ik.motion_check()
+
+
+def test_a_hand_that_markers_hold_is_at_its_object_and_actions_of_weight_0_are_not_taken_after(posed: Any) -> None:
+    import bpy
+
+    scene, own = bpy.context.scene, posed.neural_ik_motion
+    prop = bpy.data.objects.new("cup", None)
+    scene.collection.objects.link(prop)
+    hand = posed.pose.bones["LeftHand"]
+    scene.frame_set(9)
+    bpy.context.view_layer.update()
+    prop.location = (posed.matrix_world @ hand.matrix).translation
+    prop.location.z += 0.06
+    own.left_hand = prop
+    markers, action = wing("blender.host.contact_markers"), posed.animation_data.action
+    markers.add(action, "Left Hand down", 8)
+    markers.add(action, "Left Hand up", 11)
+    bpy.data.actions["run"].neural_ik.weight = 0.0
+    scene.frame_set(5)
+    before = keys_of(posed)
+    assert bpy.ops.neural_ik.motion_fill() == {"FINISHED"}
+    said = wing("blender.host.ghost").current("MOTION").figures
+    assert not any("run" in line for line in said if line.startswith("From "))
+    assert not any("does not reach" in line for line in said)
+    assert bpy.ops.neural_ik.ghost_accept() == {"FINISHED"}
+    require_kept(posed, before, KEYED)
+    for frame in (8, 9, 10):
+        scene.frame_set(frame)
+        bpy.context.view_layer.update()
+        assert ((posed.matrix_world @ hand.matrix).translation - prop.matrix_world.translation).length < 2e-4
+    for name in ("walk", "kick", "jump", "0walk_forward"):
+        bpy.data.actions[name].neural_ik.weight = 0.0
+    scene.frame_set(20)
+    with pytest.raises(RuntimeError, match="nothing to take motion from"):
+        bpy.ops.neural_ik.motion_fill()

@@ -10,9 +10,10 @@ import pytest
 from neural_network.__main__ import main
 from neural_network.core.files import read_archive
 from neural_network.motion import pose_set
-from neural_network.prediction import guided, network
+from neural_network.prediction import guided, library, network
 from neural_network.prediction.guided import Shape
 from neural_network.prediction.network import Network
+from neural_network.rigs import on_body
 
 DATA = Path(__file__).parents[2] / "training_data" / "training_data.npz"
 
@@ -44,6 +45,53 @@ def test_fill_keeps_keys_to_the_byte_and_says_what_it_made(clips, tmp_path, caps
     first = out.read_bytes()
     assert run("fill", clips, "--keys", "3,20,50", "-o", out) == 0
     assert out.read_bytes() == first
+
+
+def test_a_hand_holds_a_place_exactly_and_feet_stand_when_a_file_says_so(clips, tmp_path, capsys):
+    poses, who = pose_set.load(clips), on_body.found(pose_set.load(clips).skeleton)
+    hands = on_body.hands_of(who, poses.rot, poses.root_pos)
+    places = hands + [0.0, -0.03, 0.05]
+    holds = np.zeros((poses.frames, 2), bool)
+    for clip in range(len(poses.clip_names)):
+        holds[poses.rows(clip)][26:31, 0] = True
+    path, out = tmp_path / "held.npz", tmp_path / "out.npz"
+    np.savez(path, hands=holds, places=places)
+    assert run("fill", clips, "--keys", "3,20,50", "--contacts", path, "-o", out) == 0
+    made, given = pose_set.load(out), read_archive(clips, "clips")
+    there = on_body.hands_of(who, made.rot, made.root_pos)
+    assert np.abs(there - places)[holds].max() < 1e-4
+    kept = ~read_archive(out, "clips")["generated"]
+    assert np.array_equal(read_archive(out, "clips")["rot"][kept], given["rot"][kept])
+    np.savez(path, hands=holds, places=places + 5.0, contact=np.zeros((poses.frames, 2), bool))
+    assert run("fill", clips, "--keys", "3,20,50", "--contacts", path, "-o", out) == 0
+    assert "left hand does not reach" in capsys.readouterr().err
+    assert not read_archive(out, "clips")["contact"].any()
+    np.savez(path, hands=holds[:-1])
+    assert run("fill", clips, "--keys", "3,20,50", "--contacts", path, "-o", out) == 2
+    assert "expected `hands`" in capsys.readouterr().err
+
+
+def test_a_clip_of_weight_0_is_never_taken_and_other_names_and_numbers_are_refused(clips, tmp_path, capsys):
+    out = tmp_path / "out.npz"
+    poses = pose_set.load(clips)
+    own = library.of_takes(on_body.found(poses.skeleton).body, library.takes_of(poses))
+
+    def used(*words: str) -> set[str]:
+        assert run("fill", clips, "--keys", "3,20", "--own", clips, "--only-own", *words, "-o", out) == 0
+        source = read_archive(out, "clips")["source_frame"]
+        return {own.names[clip] for clip in own.clip[source[source >= 0]]}
+
+    first, second = poses.clip_names
+    assert used() == {first, second}
+    assert used("--clip-weights", f"{first}=0") == {second}
+    capsys.readouterr()
+    for words, said in (("nobody=1", "got nobody"), (f"{first}=0,{second}=0", "got none")):
+        with pytest.raises(AssertionError):
+            used("--clip-weights", words)
+        assert said in capsys.readouterr().err
+    for words in (f"{first}=2", first):
+        with pytest.raises(SystemExit, match="2"):
+            used("--clip-weights", words)
 
 
 def test_continue_keeps_what_was_and_adds_frames(clips, tmp_path):

@@ -39,15 +39,11 @@ class NEURAL_IK_PT_actions(Panel, bpy.types.Panel):
         column.prop(settings, "timeline")
 
 
-class NEURAL_IK_UL_actions(bpy.types.UIList):
-    """The character's actions with their ticks and task types."""
+class ActionList:
+    """Mixin for a list of the character's actions."""
 
-    def draw_item(self, context, layout, data, item, icon, active_data, active_property, index=0, flt_flag=0):  # type: ignore[no-untyped-def]
-        """One action."""
-        row = layout.row(align=True)
-        row.prop(item.neural_ik, "use", text="")
-        row.label(text=item.name)
-        row.prop(item.neural_ik, "task", text="")
+    filter_name: str
+    bitflag_filter_item: int
 
     def filter_items(self, context, source, property):  # type: ignore[no-untyped-def]
         """Only actions that move the character."""
@@ -59,6 +55,17 @@ class NEURAL_IK_UL_actions(bpy.types.UIList):
         word = self.filter_name.lower()
         shown = [self.bitflag_filter_item if a.name in own and word in a.name.lower() else 0 for a in actions]
         return shown, []
+
+
+class NEURAL_IK_UL_actions(ActionList, bpy.types.UIList):
+    """The character's actions with their ticks and task types."""
+
+    def draw_item(self, context, layout, data, item, icon, active_data, active_property, index=0, flt_flag=0):  # type: ignore[no-untyped-def]
+        """One action."""
+        row = layout.row(align=True)
+        row.prop(item.neural_ik, "use", text="")
+        row.label(text=item.name)
+        row.prop(item.neural_ik, "task", text="")
 
 
 register, unregister = bpy.utils.register_classes_factory(

@@ -31,6 +31,14 @@ class NEURAL_IK_Action(bpy.types.PropertyGroup):
     task: EnumProperty(
         name="Task", description="Kind of motion, which is one of the network's inputs", items=_task_items
     )
+    weight: FloatProperty(
+        name="Weight",
+        description="How much Fill and Continue take after this action: 1 as after all others, 0 not at all",
+        default=1.0,
+        min=0.0,
+        max=1.0,
+        subtype="FACTOR",
+    )
 
 
 class NEURAL_IK_Settings(bpy.types.PropertyGroup):

@@ -16,7 +16,7 @@ from ...rigs.on_body import Character
 from . import control_rigs, evaluating, motion_channels, runtime
 from .accepting import Motion
 from .jobs import Progress
-from .rig import Rig
+from .rig import Rig, metres
 
 SAME = 1e-6  # [rad, m] a smaller difference is none
 STILL = 1e-4  # [object's units, axes] by which an armature object may move while its bones are read
@@ -42,6 +42,8 @@ class Shown:
     root: np.ndarray
     """(F, 3) its Hips' heads [m, core axes]."""
     fps: float
+    others: np.ndarray
+    """(F, N, 3) [m, rig space] places of the other objects that were asked for."""
 
     def rows(self, first: int, last: int) -> slice:
         """The rows of the frames from ``first`` to ``last``, both included."""
@@ -79,8 +81,11 @@ def refusal(ob: bpy.types.Object) -> str:
     return ""
 
 
-def read(context: bpy.types.Context, ob: bpy.types.Object, frames: Sequence[int]) -> Generator[Progress, None, Shown]:
-    """Let Blender show consecutive ``frames`` one after another and read the character; yields Progress, returns Shown.
+def read(
+    context: bpy.types.Context, ob: bpy.types.Object, frames: Sequence[int], others: Sequence[bpy.types.Object] = ()
+) -> Generator[Progress, None, Shown]:
+    """Let Blender show consecutive ``frames`` one after another and read the character, and where other objects are; yields
+    Progress, returns Shown.
 
     Frame and pose are put back at the end, and where the generator is closed. Raises ValueError, in words, for a character that
     cannot be read, one whose object itself moves, and where something ended it.
@@ -100,7 +105,8 @@ def read(context: bpy.types.Context, ob: bpy.types.Object, frames: Sequence[int]
     evaluation.restore = restore
     rot = np.empty((len(frames), rig.skeleton.count, 3))
     root_pos = np.empty((len(frames), 3))
-    world = np.array(ob.matrix_world)
+    world, unit = np.array(ob.matrix_world), metres(ob)
+    places = np.empty((len(frames), len(others), 3))
     try:
         with evaluating.undeformed(scene, ob):
             for i, number in enumerate(frames):
@@ -113,13 +119,15 @@ def read(context: bpy.types.Context, ob: bpy.types.Object, frames: Sequence[int]
                         f"{ob.name} itself moves (frame {number}): its motion has to be in its bones. Parent or key its root bone"
                         " instead, or mute the object's own channels"
                     )
+                for k, other in enumerate(others):
+                    places[i, k] = (np.array(other.matrix_world.translation) - world[:3, 3]) * unit
                 yield Progress(i + 1, len(frames), f"reading frame {number}")
     finally:
         evaluating.end(evaluation)
     if not (np.isfinite(rot).all() and np.isfinite(root_pos).all()):
         raise ValueError(f"{ob.name} has poses that are not numbers from frame {frames[0]} to {frames[-1]}")
     turns, root = on_body.to_body(who, rot, root_pos)
-    return Shown(ob.name, rig, who, np.array(frames), rot, root_pos, turns, root, fps_of(scene))
+    return Shown(ob.name, rig, who, np.array(frames), rot, root_pos, turns, root, fps_of(scene), places)
 
 
 def motion(

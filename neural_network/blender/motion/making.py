@@ -14,6 +14,7 @@ from ...core import contacts, metrics
 from ...core import forward_kinematics as fk
 from ...core.messages import counted
 from ...core.skeleton import Skeleton
+from ...ik import held_bones
 from ...motion import features
 from ...prediction import checking, continuing, filling
 from ...prediction import library as libraries
@@ -22,8 +23,9 @@ from ...prediction.checking import Checked
 from ...prediction.filling import Filled
 from ...prediction.library import Library, Take
 from ...prediction.network import Network
+from ...rigs import on_body
 from ...rigs.on_body import Character
-from ..host import rig, shown_motion
+from ..host import contact_markers, rig, shown_motion
 from ..host.ghost import Made
 from ..host.jobs import Progress
 from ..host.rig import metres
@@ -55,7 +57,9 @@ def library(
     if not _libraries or _libraries[0][0] != key.digest():
         yield Progress(0, 1, f"comparing {counted(len(clips), 'clip')}")
         _libraries[:] = [(key.digest(), libraries.of_takes(who.body, [Take(*clip) for clip in clips]))]
-    return _libraries[0][1]
+    found = _libraries[0][1]
+    weights = {action.name: action.neural_ik.weight for action in own_clips.chosen(ob) if action.name in found.names}
+    return libraries.favouring(found, weights)
 
 
 _networks: list[Network | None] = []
@@ -88,8 +92,13 @@ def fill(context: bpy.types.Context) -> Generator[Progress, None, Made]:
     keys = key_frames.to_fill(context, ob, own.between)
     shown_motion.character_of(ob)
     frames = key_frames.around(ob, keys, BESIDE)
-    shown = yield from shown_motion.read(context, ob, frames)
+    holders = [own.left_hand, own.right_hand]
+    shown = yield from shown_motion.read(context, ob, frames, [holder for holder in holders if holder is not None])
     searched = yield from library(context, ob, shown.who, (keys[0], keys[-1]))
+    stands, hands = (
+        contact_markers.read(ob.animation_data.action, frames[0], len(frames), limbs)
+        for limbs in (contact_markers.FEET, contact_markers.HANDS)
+    )
     known = [i for i, f in enumerate(frames) if f <= keys[0] or f >= keys[-1] or f in keys]
     up = np.array([0, 0, floor_of(shown.who.body, shown.turns[known], shown.root[known])])
     filled: Filled | None = None
@@ -103,21 +112,43 @@ def fill(context: bpy.types.Context) -> Generator[Progress, None, Made]:
         seed=own.variation,
         detail=own.detail,
         network=network(),
+        stands=stands,
     ):
         if isinstance(step, Filled):
             filled = step
         else:
             yield Progress(step[0], step[1], f"filling gap {step[0] + 1} of {step[1]}")
     assert filled is not None
-    generated = filled.generated
-    motion = shown_motion.motion(ob, shown, shown.frames, filled.turns, filled.root + up, generated)
+    generated, turns, notes = filled.generated, filled.turns, filled.notes
+    if hands is not None and hands[generated].any():
+        yield Progress(0, 1, "holding hands")
+        turns, missing = _holding(ob, shown, filled, hands, up, [holder is not None for holder in holders])
+        notes = (*notes, *held_bones.too_far(missing))
+    motion = shown_motion.motion(ob, shown, shown.frames, turns, filled.root + up, generated)
     said = (
-        feet_figures(shown.who.body, (shown.turns, shown.root - up), (filled.turns, filled.root), generated, shown.fps),
+        feet_figures(shown.who.body, (shown.turns, shown.root - up), (turns, filled.root), generated, shown.fps),
+        "Feet stand as markers say" if stands is not None else "",
         floor_figure(up[2]),
         sources(searched, filled.source[generated]),
-        *filled.notes,
+        *notes,
     )
     return Made(ob.name, motion, tuple(filter(None, said)))
+
+
+def _holding(
+    ob: Any, shown: Shown, filled: Filled, hands: np.ndarray, up: np.ndarray, asked: list[bool]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Turns (F, J, 3, 3) with hands that hold when ``hands`` (F, 2) bool says so, and what is missing (F, 2) [m]; at the places of
+    the objects of those sides that ``asked`` for one."""
+    places = np.full((*hands.shape, 3), np.nan)
+    places[:, asked] = shown.others - up
+
+    def there(turns: np.ndarray, root: np.ndarray) -> np.ndarray:
+        made = shown_motion.motion(ob, shown, shown.frames, turns, root + up, filled.generated)
+        return on_body.hands_of(on_body.character(made.rig.skeleton, made.rig.roles), made.rot, made.root) - up
+
+    body, fixed = shown.who.body, ~filled.generated
+    return held_bones.hold_hands(body, filled.turns, filled.root, hands, shown.fps, places, fixed, there)
 
 
 # ---- Continue

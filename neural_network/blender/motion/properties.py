@@ -3,10 +3,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import bpy
 from bpy.props import BoolProperty, EnumProperty, FloatProperty, IntProperty, PointerProperty
 
 from ..host import registering
+
+
+def _holder(side: str) -> Any:
+    return PointerProperty(
+        name=f"{side.capitalize()} Hand",
+        description=f"Object at whose place the {side} hand is while markers say that it holds; without one it stays where it is then",
+        type=bpy.types.Object,
+        poll=lambda self, ob: ob != self.id_data,
+    )
 
 
 class NEURAL_IK_MotionSettings(bpy.types.PropertyGroup):
@@ -52,6 +63,8 @@ class NEURAL_IK_MotionSettings(bpy.types.PropertyGroup):
         soft_max=3.1415927,
         subtype="ANGLE",
     )
+    left_hand: _holder("left")
+    right_hand: _holder("right")
     shipped: BoolProperty(
         name="Shipped Clips",
         description="Draw on the clips that came with Neural IK too, beside the character's own ticked actions",
