@@ -18,6 +18,7 @@ import itertools
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ from neural_network.core import messages
 
 if __name__ == "__main__":
     messages.require("numpy", messages.GET_NUMPY)
+from neural_network.formats import importing
+from neural_network.formats.command import report_events
 from neural_network.gait import arguments as gait_arguments
 from neural_network.gait import trainer as gait_trainer
 from neural_network.ik import arguments, trainer
@@ -85,7 +88,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refuse(str(error))
     say: Callable[[str], None] = (lambda _: None) if args.quiet else _print
     try:
-        with ended_by_signals():
+        with ended_by_signals(), tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
+            if getattr(args, "bvh_dir", None) is not None:
+                args.data = read_folder(args.bvh_dir, Path(temporary) / "poses.npz", say)
             return learner.run(args, say, _print, _complain)
     except trainer.Cancelled as stop:
         _print(str(stop))
@@ -101,6 +106,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     with contextlib.suppress(OSError):  # it may be the very file that cannot be written
         append_record(args.progress, record)
     return int(record["exit"])
+
+
+def read_folder(folder: Path, into: Path, say: Callable[[str], None]) -> Path:
+    """Import the BVH and AMC files of a folder on the reference rig at 30 frames a second; returns the file of poses, ``into``.
+
+    Raises ValueError where there is no such folder or nothing in it can be read.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"--bvh_dir: expected a folder of BVH files, got {folder}")
+    files = importing.find_files([folder])
+    events = importing.run(files, into, importing.ImportOptions(rig="reference", fps=30.0), 1)
+    report_events(events, len(files), say, None, 30.0)
+    return into
 
 
 def _refuse(sentence: str) -> int:

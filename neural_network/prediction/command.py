@@ -23,7 +23,7 @@ from ..motion.contact_file import Contacts
 from ..motion.pose_set import PoseSet
 from ..rigs import on_body
 from ..rigs.on_body import Character
-from . import checking, continuing, figures, filling, library, material, network
+from . import checking, continuing, figures, filling, library, material, network, step_command
 from .filling import Filled
 from .library import Library, Take
 from .network import SHIPPED, Network
@@ -66,6 +66,7 @@ def add_parsers(commands: Commands, say: Say) -> Commands:
     parser.add_argument("clips", type=Path, metavar="IN.npz")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured as JSON")
     _library(parser)
+    step_command.add_parser(words, say)
     _eval(words, say)
     return words
 

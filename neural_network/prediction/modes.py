@@ -8,12 +8,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from . import arguments, trainer
+from . import arguments, step_arguments, step_trainer, trainer
+from .predictor import KINDS
 
 Say = Callable[[str], None]
 
 FILL = "fill"
-MODES: dict[str, tuple[ModuleType, ModuleType]] = {FILL: (arguments, trainer)}
+MODES: dict[str, tuple[ModuleType, ModuleType]] = {
+    FILL: (arguments, trainer),
+    **dict.fromkeys(KINDS, (step_arguments, step_trainer)),
+}
 """Mode -> (its arguments: parse and require_separate_files; its trainer: run)."""
 
 
