@@ -27,6 +27,7 @@ from .network import Network, Said
 
 SAME_RATE = 0.01  # [1/s] frame rates that differ by less are the same
 FEWEST = 2  # frames
+FEW = "one pose cannot slide or tremble"
 FAMILIAR = 2.8  # of :attr:`.network.Said.unlike`: the largest of any take that was learned from, spoilt or not
 UNLIKE = "This body, or how it moves, is unlike what the network learned from; plain methods were used."
 
@@ -199,7 +200,7 @@ def find_contacts(
     network: Network | None = None,
 ) -> np.ndarray:
     """(F, 2) bool: when the left and the right foot of a character stand; arguments as for :func:`fix`."""
-    require_motion(who, rot, root, fps)
+    on_body.require_motion(who, rot, root, fps, FEWEST, FEW)
     turns, way = on_body.to_body(who, rot, root)
     return repair(who.body, turns, way, fps, network, None, ground or flat_ground, pins=False).contact
 
@@ -239,23 +240,6 @@ def clean(who: Character, rot: np.ndarray, root: np.ndarray, fps: float, network
     return _made(who, rot, root, fps, None, flat_ground, network, False, None, None)
 
 
-def require_motion(who: Character, rot: np.ndarray, root: np.ndarray, fps: float) -> None:
-    """ValueError, in words, for motion that cannot be repaired."""
-    count = who.skeleton.count
-    if rot.ndim != 3 or rot.shape[1:] != (count, 3) or root.shape != (len(rot), 3):
-        raise ValueError(
-            f"motion: expected (F, {count}, 3) rotations and (F, 3) places, got {rot.shape} and {root.shape}"
-        )
-    if len(rot) < FEWEST:
-        raise ValueError(
-            f"expected an action of {FEWEST} frames or more, got {len(rot)}: one pose cannot slide or tremble"
-        )
-    if not (np.isfinite(rot).all() and np.isfinite(root).all()):
-        raise ValueError("motion: expected finite numbers, got NaN or infinity")
-    if not (np.isfinite(fps) and fps > 0):
-        raise ValueError(f"frame rate: expected a positive number of frames a second, got {fps}")
-
-
 def _made(
     who: Character,
     rot: np.ndarray,
@@ -268,14 +252,14 @@ def _made(
     hands: np.ndarray | None,
     places: np.ndarray | None,
 ) -> Fixed:
-    require_motion(who, rot, root, fps)
+    on_body.require_motion(who, rot, root, fps, FEWEST, FEW)
     turns, way = on_body.to_body(who, rot, root)
     done = repair(who.body, turns, way, fps, network, contact, ground, pins)
     unreached: tuple[str, ...] = ()
     if hands is not None and np.any(hands):
 
         def own(bent: np.ndarray, there: np.ndarray) -> np.ndarray:
-            return on_body.hands_of(who, *carried_back(who, rot, root, (turns, way), (bent, there)))
+            return on_body.hands_of(who, *on_body.carried_back(who, rot, root, (turns, way), (bent, there)))
 
         held, far = held_bones.hold_hands(who.body, done.turns, done.root, hands, fps, places, None, own)
         done, unreached = replace(done, turns=held), held_bones.too_far(far)
@@ -290,31 +274,9 @@ def _made(
     moved = forward(who.body, done.turns, done.root)[1] - forward(who.body, turns, way)[1]
     if done.missing > 2 * held_feet.SHORT:
         notes.append(f"Legs do not reach by up to {1000 * done.missing:.0f} mm; check the contacts of those frames.")
-    out, place = carried_back(who, rot, root, (turns, way), (done.turns, done.root))
+    out, place = on_body.carried_back(who, rot, root, (turns, way), (done.turns, done.root))
     changed = float(np.linalg.norm(moved, axis=-1).mean() * 1000)
     return Fixed(out, place, done.contact, False, changed, before, after, kinds, tuple(notes))
-
-
-def carried_back(
-    who: Character,
-    rot: np.ndarray,
-    root: np.ndarray,
-    before: tuple[np.ndarray, np.ndarray],
-    after: tuple[np.ndarray, np.ndarray],
-) -> tuple[np.ndarray, np.ndarray]:
-    """rot_local (F, J, 3) [rad] and the root's head (F, 3) [m] of a character whose body's motion changed from one to another.
-
-    What the body knows nothing of, such as fingers, stays; frames that did not change stay to the bit.
-    """
-    was, was_root = on_body.from_body(who, *before)
-    now, now_root = on_body.from_body(who, *after)
-    by = np.swapaxes(rotations.matrix_from_axis_angle(was), -1, -2) @ rotations.matrix_from_axis_angle(now)
-    own = rotations.matrix_from_axis_angle(np.asarray(rot, np.float64))
-    out = rotations.axis_angle_from_matrix(own @ by)
-    same = (before[0] == after[0]).all(axis=(1, 2, 3)) & (before[1] == after[1]).all(axis=1)
-    place = np.asarray(root, np.float64) + (now_root - was_root)
-    out[same], place[same] = rot[same], root[same]
-    return out, place
 
 
 def figures(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core import forward_kinematics as fk
+from ..core import rotations
 from ..core.skeleton import Skeleton
 from . import retarget, roles
 from .proportions import proportioned_reference
@@ -102,3 +103,40 @@ def hands_of(who: Character, rot_local: np.ndarray, root_pos: np.ndarray) -> np.
         raise ValueError(f"expected a character with hands, found no bone for {' and '.join(missing)}")
     posed = fk.armature_matrices(who.skeleton, np.asarray(rot_local, np.float64), np.asarray(root_pos, np.float64))
     return np.asarray(posed[..., :3, 3][:, [who.roles[role] for role in HANDS]])
+
+
+def carried_back(
+    who: Character,
+    rot: np.ndarray,
+    root: np.ndarray,
+    before: tuple[np.ndarray, np.ndarray],
+    after: tuple[np.ndarray, np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """rot_local (F, J, 3) [rad] and the root's head (F, 3) [m] of a character whose body's motion changed from one to another.
+
+    What the body knows nothing of, such as fingers, stays; frames that did not change stay to the bit.
+    """
+    was, was_root = from_body(who, *before)
+    now, now_root = from_body(who, *after)
+    by = np.swapaxes(rotations.matrix_from_axis_angle(was), -1, -2) @ rotations.matrix_from_axis_angle(now)
+    own = rotations.matrix_from_axis_angle(np.asarray(rot, np.float64))
+    out = rotations.axis_angle_from_matrix(own @ by)
+    same = (before[0] == after[0]).all(axis=(1, 2, 3)) & (before[1] == after[1]).all(axis=1)
+    place = np.asarray(root, np.float64) + (now_root - was_root)
+    out[same], place[same] = rot[same], root[same]
+    return out, place
+
+
+def require_motion(who: Character, rot: np.ndarray, root: np.ndarray, fps: float, fewest: int, why: str) -> None:
+    """ValueError, in words, for motion (F, J, 3), (F, 3) that is none, or has fewer than ``fewest`` frames, with ``why`` these are too few."""
+    count = who.skeleton.count
+    if rot.ndim != 3 or rot.shape[1:] != (count, 3) or root.shape != (len(rot), 3):
+        raise ValueError(
+            f"motion: expected (F, {count}, 3) rotations and (F, 3) places, got {rot.shape} and {root.shape}"
+        )
+    if len(rot) < fewest:
+        raise ValueError(f"expected an action of {fewest} frames or more, got {len(rot)}: {why}")
+    if not (np.isfinite(rot).all() and np.isfinite(root).all()):
+        raise ValueError("motion: expected finite numbers, got NaN or infinity")
+    if not (np.isfinite(fps) and fps > 0):
+        raise ValueError(f"frame rate: expected a positive number of frames a second, got {fps}")
