@@ -35,8 +35,10 @@ from .gait import command as gait
 from .ik import command as ik
 from .learning.stopping import ended_by_signals, exit_code
 from .live import command as live
+from .physics import command as physics
 from .prediction import command as prediction
 from .repair import command as repair
+from .repair import fixing
 
 COMMANDS = (formats, ik, live, gait, repair)
 
@@ -53,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for room in COMMANDS:
         room.add_parsers(commands, say)
+    physics.add_parsers(commands, say, fixing.by_shipped)
     convert.add_parser(prediction.add_parsers(commands, say), say)
     args = parser.parse_args(argv)
     try:

@@ -7,6 +7,7 @@ it is; standing feet held last. A sound action comes back as it was, byte for by
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +22,7 @@ from ..motion import features
 from ..rigs import on_body
 from ..rigs.on_body import Character
 from . import contacts, judging, plain, rooting
+from . import network as networks
 from .correction import RATE, Correction, level_velocity, moves
 from .corruption import gaussian, smoothed
 from .network import Network, Said
@@ -186,6 +188,17 @@ def _rooted(
     if judged.floor:
         out[:, 2] -= rooting.floor_height(body, turns, out, contact, ground)
     return out
+
+
+def by_shipped(body: Skeleton, turns: np.ndarray, root: np.ndarray, fps: float) -> tuple[np.ndarray, np.ndarray]:
+    """Turns and root of :func:`repair` with the shipped network, or plain methods where there is none: what others compare with."""
+    done = repair(body, turns, root, fps, _shipped())
+    return done.turns, done.root
+
+
+@functools.cache
+def _shipped() -> Network | None:
+    return networks.load()["convolution"] if networks.SHIPPED.exists() else None
 
 
 # ---------------------------------------------------------------- of any character

@@ -128,7 +128,7 @@ def carried_back(
 
 
 def require_motion(who: Character, rot: np.ndarray, root: np.ndarray, fps: float, fewest: int, why: str) -> None:
-    """ValueError, in words, for motion (F, J, 3), (F, 3) that is none, or has fewer than ``fewest`` frames, with ``why`` these are too few."""
+    """ValueError, in words, for motion that is none, or has fewer than ``fewest`` frames, with ``why`` these are too few."""
     count = who.skeleton.count
     if rot.ndim != 3 or rot.shape[1:] != (count, 3) or root.shape != (len(rot), 3):
         raise ValueError(

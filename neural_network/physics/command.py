@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The commands ``physics mend|balance|eval``: their arguments and reports."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ..core.files import keep_apart, write_whole
+from ..core.messages import Say
+from ..ik.foot_pins import Ground, flat_ground
+from ..learning import card
+from ..learning.arguments import positive, require_writable
+from ..learning.evaluation import Commands, add_command, add_eval, evaluate, require_files
+from ..motion import contact_file, pose_set
+from ..motion.pose_set import PoseSet
+from ..rigs import on_body
+from . import balance, figures, physical
+from .figures import Repaired
+from .physical import Physical
+
+VERSION = "1"  # of what the card measures
+
+
+def add_parsers(commands: Commands, say: Say, repaired: Repaired) -> None:
+    """Add ``physics`` to the command line; lines of output go to ``say``. ``repaired`` is the rival of ``eval``."""
+    physics = commands.add_parser(
+        "physics",
+        help="motion that the ground can carry, and how well it is balanced",
+        description="Motion that the ground can carry, and how well it is balanced. Sound motion comes back as it was.",
+    )
+    words = physics.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    what = "write the clips again, with feet that stand and weight that the ground carries, with `contact` (F, 2), `score` (F)"
+    parser = add_command(words, say, run_mend, "mend", help=f"{what} and `judged_sound` (C)")
+    parser.add_argument("clips", type=Path, metavar="IN.npz")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.npz", help="clips to write")
+    parser.add_argument(
+        "--contacts",
+        type=Path,
+        metavar="C.npz",
+        help="feet stand as its `contact` (F, 2) says; its `hands` (F, 2) hold, at its `places` (F, 2, 3)",
+    )
+    _seed(parser)
+    parser = add_command(
+        words, say, run_balance, "balance", help="how well contacts explain the clips: 0 well, 1 as if they floated"
+    )
+    parser.add_argument("clips", type=Path, metavar="IN.npz")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the score of every frame as JSON")
+    parser.add_argument("--contacts", type=Path, metavar="C.npz", help="when its `hands` (F, 2) hold something")
+
+    def judge(args: argparse.Namespace, say: Say) -> int:
+        return run_eval(args, say, repaired)
+
+    what = "measure every figure of Make Physical and of the balance score, beside plain methods"
+    parser = add_eval(words, say, judge, help=what)
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="POSES",
+        help="captured motion on the reference rig at 30 frames a second, clips named SUBJECT_TAKE (import --rig reference --fps 30)",
+    )  # fmt: skip
+    _seed(parser)
+
+
+def _seed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=positive(int, zero=True), default=0, help="of everything that is drawn (0)")
+
+
+def _floor(poses: PoseSet, clip: int) -> Ground:
+    if poses.ground is None or not poses.ground[clip]:
+        return flat_ground
+    height = float(poses.ground[clip])
+    return lambda points: np.full(points.shape[:-1], height)
+
+
+def run_mend(args: argparse.Namespace, say: Say) -> int:
+    """Make Physical."""
+    keep_apart({"the clips": args.clips, "--contacts": args.contacts}, {"-o": args.output})
+    require_writable(args.output, ".npz")
+    poses = pose_set.load(args.clips)
+    who = on_body.found(poses.skeleton)
+    given = (
+        contact_file.NOTHING if args.contacts is None else contact_file.read(args.contacts, poses.frames, feet=False)
+    )
+    rot, root = poses.rot.copy(), poses.root_pos.copy()
+    contact, score = np.zeros((poses.frames, 2), bool), np.zeros(poses.frames)
+    sound, refused = np.zeros(len(poses.clip_names), bool), []
+    for clip, name in enumerate(poses.clip_names):
+        rows, fps = poses.rows(clip), float(poses.clip_fps[clip])
+        own = given.rows(rows)
+        try:
+            work = physical.make(
+                who, poses.rot[rows], poses.root_pos[rows], fps, own.feet, _floor(poses, clip), own.hands, own.places
+            )
+            done = figures.finished(work)
+        except ValueError as error:
+            refused.append(f"{name}: {error}")
+            sound[clip] = True
+            continue
+        rot[rows], root[rows], contact[rows], score[rows] = done.rot, done.root, done.contact, done.score
+        sound[clip] = done.sound
+        say(_line(name, done))
+        for note in done.notes:
+            say(f"  {note}")
+    if len(refused) == len(poses.clip_names):
+        raise ValueError(refused[0])
+    for words in refused:
+        say(f"note: {words}; left as it is", error=True)
+    same = poses if sound.all() else replace(poses, rot=rot.astype(np.float32), root_pos=root.astype(np.float32))
+    pose_set.save(args.output, same, {"contact": contact, "score": score, "judged_sound": sound})
+    return 0
+
+
+def _line(name: str, done: Physical) -> str:
+    was = done.before["score"]
+    if done.sound:
+        return f"{name}: sound, left as it is; balance score {was:.2f}"
+    told = [f"balance score {was:.2f} to {done.after['score']:.2f}"]
+    told += [
+        f"{words} {done.before[key]:.1f} to {done.after[key]:.1f} mm"
+        for words, key in (("slide a frame", "slide_mm"), ("float", "float_mm"), ("below the floor", "penetration_mm"))
+    ]
+    return f"{name}: {', '.join(told)}; legs turned {done.after['legs_deg']:.1f} degrees, the rest {done.after['rest_deg']:.1f}"
+
+
+def run_balance(args: argparse.Namespace, say: Say) -> int:
+    """The balance score of every frame."""
+    keep_apart({"the clips": args.clips, "--contacts": args.contacts}, {"--json": args.json})
+    require_writable(args.json)
+    poses = pose_set.load(args.clips)
+    who = on_body.found(poses.skeleton)
+    given = (
+        contact_file.NOTHING if args.contacts is None else contact_file.read(args.contacts, poses.frames, feet=False)
+    )
+    clips = []
+    for clip, name in enumerate(poses.clip_names):
+        rows, fps = poses.rows(clip), float(poses.clip_fps[clip])
+        rot, root = poses.rot[rows], poses.root_pos[rows]
+        on_body.require_motion(who, rot, root, fps, balance.FEWEST, f"{name}: {physical.FEW}")
+        turns, way = on_body.to_body(who, rot, root)
+        score = balance.balance(who.body, turns, way, fps, _floor(poses, clip), given.rows(rows).hands).score
+        clips.append({"clip": name, "mean": float(score.mean()), "worst": float(score.max()), "score": score.tolist()})
+        share = float((score > physical.HANGS).mean()) * 100
+        say(
+            f"{name}: balance score {score.mean():.2f}, at worst {score.max():.2f}; nothing carries {share:.0f} % of its frames"
+        )
+    if args.json is not None:
+        write_whole(args.json, (json.dumps({"unit": "body weights", "clips": clips}, indent=1) + "\n").encode())
+    return 0
+
+
+def run_eval(args: argparse.Namespace, say: Say, repaired: Repaired) -> int:
+    """Measure, show, and write what was asked for; 1 where a bar is missed."""
+    require_files(args, {"--data": args.data})
+    poses = pose_set.load(args.data)
+    about = card.Data((args.data.name,), poses.frames, "20 takes of subjects 07 and 16 (W), 49 (A)", figures.RATE)
+    return evaluate(args, say, "physics", VERSION, about, figures.measured(poses, args.seed, repaired), figures.WHY)
