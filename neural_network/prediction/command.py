@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from ..motion.contact_file import Contacts
 from ..motion.pose_set import PoseSet
 from ..rigs import on_body
 from ..rigs.on_body import Character
-from . import checking, continuing, figures, filling, library, material, network, step_command
+from . import checking, continuing, figures, filling, library, material, network, step_command, step_figures
 from .filling import Filled
 from .library import Library, Take
 from .network import SHIPPED, Network
@@ -321,6 +322,28 @@ def _eval(words: Commands, say: Say) -> None:
     )  # fmt: skip
     parser.add_argument("--seed", type=positive(int, zero=True), default=0, help="of confidence intervals (0)")
     parser.add_argument("--no-network", action="store_true", help="judge the library alone")
+    parser.add_argument(
+        "--predictors", type=Path, nargs="+", default=[], metavar="STEPS.npz", help="judge these networks alone, too"
+    )
+    parser.add_argument("--only-predictors", action="store_true", help="judge nothing else")
+    parser.add_argument(
+        "--split_file",
+        "--split-file",
+        type=Path,
+        metavar="FILE.json",
+        help="that the trainer wrote, for --use_test_set",
+    )
+    parser.add_argument(
+        "--use_test_set", "--use-test-set", action="store_true",
+        help="judge predictors on the takes that the split file holds out for test, not on the subjects above",
+    )  # fmt: skip
+    parser.add_argument(
+        "--num_frames",
+        "--num-frames",
+        type=positive(int),
+        default=figures.LONG,
+        help="of free runs of predictors (%(default)s)",
+    )
     _weights(parser)
 
 
@@ -339,10 +362,27 @@ def run_eval(args: argparse.Namespace, say: Say) -> int:
                 f"{args.weights.name}: expected weights that learned nothing from subjects {', '.join(held)}, got {', '.join(seen[:4])};"
                 f" train with --leave-out {','.join(held)}"
             )
+    if args.use_test_set and args.split_file is None:
+        raise ValueError("--use_test_set: expected --split_file, which names the takes")
+    if args.use_test_set:
+        parts = {"test": step_figures.test_takes(args.split_file, takes)}
+        held_takes = [take.name for take in parts["test"]]
+    else:
+        parts = {name: material.of(takes, subjects) for name, subjects in SPLITS.items()}
+        held_takes = held
+    steps = step_figures.loaded(args.predictors, held_takes)
     frames = sum(len(t.root) for t in takes)
     about = card.Data(tuple(path.name for path in args.data), frames, f"subjects {', '.join(held)}", library.FPS)
-    found = figures.measured(body, takes, learned, SPLITS, args.seed)
-    return evaluate(args, say, "motion", VERSION, about, found, WHY, lambda: _growth(body, takes, learned))
+    found = itertools.chain(
+        () if args.only_predictors else figures.measured(body, takes, learned, SPLITS, args.seed),
+        step_figures.measured(steps, body, parts, args.num_frames),
+    )
+
+    def sections() -> list[str]:
+        own = [] if args.only_predictors else _growth(body, takes, learned)
+        return [*own, *step_figures.sections(steps, body, parts)]
+
+    return evaluate(args, say, "motion", VERSION, about, found, WHY, sections)
 
 
 WHY = {

@@ -8,6 +8,7 @@ or slows down. Towards a goal that is so from the start. Feet that stand are hel
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ from . import gaps, nearest
 from .filling import STANDS
 from .gaps import HISTORY, Gaps
 from .library import FPS, PLACES, Library, numbers_of
+from .nearest import Window
 from .network import Network
 
 PREDICTED = 60  # frames at 30 a second that are an average
@@ -29,6 +31,8 @@ TURNS = np.radians(60.0)  # a second, at most, that a body turns towards its goa
 HELD = np.radians(30.0)  # a second, at most, by which a clip is bent towards the goal beside its own turning
 WALKS = 0.4  # [m/s] from which a body has a pace to keep
 FASTER = 1.15  # factor by which clips are played faster or slower at most to keep it, and steps are longer or shorter
+CYCLE = 30  # frames at 30 a second of two steps
+CHANGES = 1.6  # factor of the pace from which a body that is predicted to go faster or slower does so from then on
 ARRIVED = 0.4  # [m] from the goal at which the body no longer turns to it
 MOST_SECONDS = 60.0
 
@@ -91,8 +95,8 @@ def continue_(
     before = min(HISTORY, int((len(root) - 1) / step) + 1)
     past = features.resampled(turns, root, len(root) - 1 - step * np.arange(before)[::-1])
     way = None if goal is None and heading is None else (goal, heading)
-    made = _predicted(past, min(count, PREDICTED), library, seed, detail, network, steered=way is not None)
-    track = _Track(library, *made, before, seed)
+    made, phase = _predicted(past, min(count, PREDICTED), library, seed, detail, network, steered=way is not None)
+    track = _Track(library, *made, before, seed, phase)
     while track.frames < before + count:
         track.play_on(way)
     known = int((before - 1) * step) + 1  # frames at the motion's own rate, for feet that go on standing
@@ -111,11 +115,11 @@ Past = tuple[np.ndarray, np.ndarray]
 
 def _predicted(
     past: Past, count: int, library: Library, seed: int, detail: float, network: Network | None, steered: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], float]:
     """Turns, root, contact and source of what is known and of the next ``count`` frames, where nobody says how the way goes and the
-    library has something to go on with."""
+    library has something to go on with; and by what factor the pace of the frames known is to be taken (:func:`_phase`)."""
     before = len(past[1])
-    known = (*past, np.zeros((before, len(library.body.feet)), bool), np.full(before, -1))
+    known = (*past, np.zeros((before, len(library.body.feet)), bool), np.full(before, -1)), 1.0
     if steered:
         return known
     gap = Gaps(
@@ -136,7 +140,26 @@ def _predicted(
     rows = rows + detail * (guide.best - rows)
     turns, root = features.put_at(place, *features.from_rows(np.asarray(rows, float), library.body.leg_length))
     turns[0, :before], root[0, :before] = past
-    return turns[0], root[0], stands[0] & ~own.known[:, None], guide.source[0]
+    made = turns[0], root[0], stands[0] & ~own.known[:, None], guide.source[0]
+    return made, _phase(library, guide.windows, before)
+
+
+def _phase(library: Library, windows: Sequence[Window], before: int) -> float:
+    """How fast somebody goes over whole steps who is as fast in ``before`` frames as the library's windows are in as many before they
+    begin: within a step the Hips hurry and wait."""
+    found = []
+    for window in windows:
+        at = int(window.begin[0])
+        if not np.isfinite(window.cost[0]):
+            continue
+        clip = np.flatnonzero(library.clip == library.clip[at])
+        first, last = max(int(clip[0]), at - CYCLE // 2), min(int(clip[-1]), at + CYCLE)
+        way = np.linalg.norm(np.diff(library.root[first : last + 1, :2].astype(float), axis=0), axis=1)
+        own = way[max(0, at - first - before + 1) : at - first]
+        if len(own) < before // 2 or len(way) < CYCLE or min(own.mean(), way.mean()) * FPS < WALKS:
+            continue
+        found.append(np.log(way.mean() / own.mean()))
+    return float(np.exp(np.clip(np.mean(found), -np.log(FASTER), np.log(FASTER)))) if found else 1.0
 
 
 class _Track:
@@ -151,13 +174,18 @@ class _Track:
         source: np.ndarray,
         before: int,
         seed: int,
+        phase: float = 1.0,
     ) -> None:
         self.library, self.turns, self.root, self.contact, self.source = library, turns, root, contact, source
         self.seed = seed
         self.steady = self.numbers(before - 1) if before > 1 else None
         self.before = before
-        ways = np.linalg.norm(np.diff(root[:before, :2], axis=0), axis=1)
-        self.pace = float(ways.mean()) if before > 1 else 0.0  # [m a frame] at the beginning
+        ways = np.linalg.norm(np.diff(root[:, :2], axis=0), axis=1)
+        self.pace = phase * float(ways[: before - 1].mean()) if before > 1 else 0.0  # [m a frame] to be kept
+        if len(root) >= before + CYCLE:  # what the body has come to, where it does not go on as it began
+            later = float(ways[-CYCLE:].mean())
+            if later * FPS > WALKS and not self.pace / CHANGES < later < self.pace * CHANGES:
+                self.pace, self.steady = later, self.numbers(self.frames - 1)
 
     @property
     def frames(self) -> int:

@@ -183,6 +183,17 @@ def test_going_on_joins_what_is_there_and_keeps_its_pace(own, walk):
     assert (made.source >= 0).all()
 
 
+def test_the_pace_is_that_of_whole_steps_wherever_in_one_the_motion_ends(own, walk):
+    def speed(root: np.ndarray) -> float:
+        return float(np.linalg.norm(np.diff(root[:, :2], axis=0), axis=1).mean()) * library.FPS
+
+    for end in (18, 24):
+        known = slice(end - 10, end)
+        assert abs(speed(walk.root[known]) / speed(walk.root) - 1) > 0.08
+        made = continuing.continue_(BODY, walk.turns[known], walk.root[known], 200, own, hold=False)
+        assert speed(made.root) == pytest.approx(speed(walk.root), rel=0.05)
+
+
 def test_going_on_from_one_frame_at_another_rate(own, walk):
     made = continuing.continue_(BODY, walk.turns[:1], walk.root[:1], 31, own, fps=24.0)
     assert made.turns.shape == (31, BODY.count, 3, 3)
