@@ -36,7 +36,7 @@ and never another of its own row, so the wings do not know each other. A new roo
 FEATURES = (
     ("teach",),
     ("posing",),
-    ("learn", "motion", "repair"),
+    ("learn", "motion", "repair", "physics"),
     ("data", "roles", "effectors", "gait"),
     ("host",),
 )

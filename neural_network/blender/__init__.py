@@ -6,18 +6,18 @@ from __future__ import annotations
 
 def register(package: str) -> None:
     """Register everything; ``package`` is the extension's name in Blender, which names its preferences and its folder."""
-    from . import data, effectors, gait, host, learn, motion, posing, repair, roles, teach
+    from . import data, effectors, gait, host, learn, motion, physics, posing, repair, roles, teach
 
     host.register(package)
-    for feature in (roles, effectors, learn, data, posing, motion, repair, gait, teach):
+    for feature in (roles, effectors, learn, data, posing, motion, repair, physics, gait, teach):
         feature.register()
 
 
 def unregister() -> None:
     """End the running job, and leave no class, handler, timer or property behind."""
-    from . import data, effectors, gait, host, learn, motion, posing, repair, roles, teach
+    from . import data, effectors, gait, host, learn, motion, physics, posing, repair, roles, teach
 
     host.stop()
-    for feature in (teach, gait, repair, motion, posing, data, learn, effectors, roles):
+    for feature in (teach, gait, physics, repair, motion, posing, data, learn, effectors, roles):
         feature.unregister()
     host.unregister()

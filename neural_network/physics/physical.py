@@ -21,6 +21,7 @@ from ..rigs.on_body import Character
 from . import balance, mending, standing
 
 FEW = "fewer have no accelerations"
+MOST = 6000  # frames that are mended at once; their system takes 150 MB
 SLIDES = (
     2.5,
     0.8,
@@ -200,6 +201,8 @@ def make(
         ValueError: in words, for fewer than three frames, numbers that are none, contacts of another length.
     """
     on_body.require_motion(who, rot, root, fps, balance.FEWEST, FEW)
+    if len(rot) > MOST:
+        raise ValueError(f"expected an action of {MOST} frames or fewer, got {len(rot)}: mend it in parts")
     under = ground or flat_ground
     given = on_body.to_body(who, rot, root)
     done = yield from on_a_body(who.body, *given, fps, contact, under, hands, places)

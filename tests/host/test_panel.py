@@ -36,6 +36,7 @@ def test_the_panels_stand_in_the_order_of_the_work_and_live_learning_is_not_call
         "More",
         "Motion",
         "Fix Feet",
+        "Physics",
         "Gait",
         "Live Learning",
     ]

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any  # an Action's attributes differ between Blender versions, and no stub has them all
 
 import bpy
+import numpy as np
 
 SLOTTED = bpy.app.version >= (4, 4, 0)
 GROUPS_MUTE = not SLOTTED
@@ -109,6 +111,21 @@ def new_curve(action: Any, slot: Any, path: str, index: int, group: str) -> bpy.
     curve = bag.fcurves.new(path, index=index)
     curve.group = bag.groups.get(group) or bag.groups.new(group)
     return curve
+
+
+def content(action: Any, ob: Any) -> bytes:
+    """What an action is made of, in a few bytes."""
+    out = hashlib.sha1()
+    for slot in slots_for(action, ob):
+        for curve in curves(action, slot):
+            points = curve.keyframe_points
+            co, left, right = (np.empty(2 * len(points), np.float32) for _ in range(3))
+            for field, values in (("co", co), ("handle_left", left), ("handle_right", right)):
+                points.foreach_get(field, values)
+            out.update(f"{curve.data_path} {curve.array_index} {curve.mute}".encode())
+            out.update(co.tobytes() + left.tobytes() + right.tobytes())
+    out.update(repr((action.use_frame_range, action.frame_start, action.frame_end)).encode())
+    return out.digest()
 
 
 def groups(action: Any, slot: Any) -> list[Any]:

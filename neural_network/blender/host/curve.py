@@ -11,7 +11,7 @@ import numpy as np
 SIZE = 128  # [pixels]
 LINE, FILL = (0.30, 0.62, 1.0, 1.0), (0.06, 0.12, 0.20, 0.20)  # RGBA, premultiplied
 
-PLACES = ("training", "live", "motion")  # each shows one curve at a time
+PLACES = ("training", "live", "motion", "physics")  # each shows one curve at a time
 
 _icons: dict[str, Any] = {}  # place -> Blender's collection of icons, while registered
 

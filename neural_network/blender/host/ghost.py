@@ -240,7 +240,7 @@ class NEURAL_IK_OT_ghost_accept(jobs.Pumped, Button, bpy.types.Operator):
     @classmethod
     def why_not(cls, context: bpy.types.Context) -> str:
         """Why it cannot be pressed, in words; empty if it can."""
-        return "" if current() is not None else "no ghost shows: press Fill, Continue or Fix Feet first"
+        return "" if current() is not None else "no ghost shows: press Fill, Continue, Fix Feet or Make Physical first"
 
     def work(self, context: bpy.types.Context) -> Generator[Progress, None, str]:
         """Write the keys."""

@@ -10,7 +10,16 @@ import bpy
 import numpy as np
 from mathutils import Vector
 
+from . import rig
+
 LIFT = 100.0  # [m] rays begin so far above
+
+
+def under(
+    context: bpy.types.Context, ob: Any, mesh: bpy.types.Object | None
+) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Heights under points of a mesh that the character ``ob`` stands on; None for a level floor, where there is no mesh."""
+    return None if mesh is None else heights(context, mesh, np.array(ob.matrix_world.translation), rig.metres(ob))
 
 
 def heights(

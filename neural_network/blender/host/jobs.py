@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import bpy
 from bpy.app.handlers import persistent
 
-LEARN, POSE, TEACH, GAIT, MOTION, FEET = "LEARN", "POSE", "TEACH", "GAIT", "MOTION", "FEET"
+LEARN, POSE, TEACH, GAIT, MOTION, FEET, PHYSICS = "LEARN", "POSE", "TEACH", "GAIT", "MOTION", "FEET", "PHYSICS"
 """The panels that show the progress of jobs."""
 BESIDE = 0.1  # [s] between ticks while another process works
 

@@ -21,7 +21,7 @@ class Panel:
     bl_category = TAB
 
 
-CHARACTER, LEARN, POSE, MORE, MOTION, FEET, GAIT, TEACH = range(8)
+CHARACTER, LEARN, POSE, MORE, MOTION, FEET, PHYSICS, GAIT, TEACH = range(9)
 """Order of the panels in the tab: that of the work."""
 
 

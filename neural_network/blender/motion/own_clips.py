@@ -56,7 +56,7 @@ def of_character(
     assert scene is not None
     own = chosen(ob)
     rig = hashlib.sha1(repr(motion_channels.key_of(ob)).encode()).digest()
-    keys = {action.name: (action.name, rig + _content(action, ob)) for action in own}
+    keys = {action.name: (action.name, rig + actions.content(action, ob)) for action in own}
     missing = [action for action in own if keys[action.name] not in _sampled]
     if missing:
         try:
@@ -100,21 +100,6 @@ def _parts(sample: Sample, ob: Any, assigned: Any, left_out: tuple[int, int] | N
     if left_out is not None:
         kept &= (frames <= left_out[0]) | (frames >= left_out[1])
     return [(name, turns[first:last], root[first:last], fps) for first, last in runs(kept)]
-
-
-def _content(action: Any, ob: Any) -> bytes:
-    """What an action is made of, in a few bytes."""
-    out = hashlib.sha1()
-    for slot in actions.slots_for(action, ob):
-        for curve in actions.curves(action, slot):
-            points = curve.keyframe_points
-            co, left, right = (np.empty(2 * len(points), np.float32) for _ in range(3))
-            for field, values in (("co", co), ("handle_left", left), ("handle_right", right)):
-                points.foreach_get(field, values)
-            out.update(f"{curve.data_path} {curve.array_index} {curve.mute}".encode())
-            out.update(co.tobytes() + left.tobytes() + right.tobytes())
-    out.update(repr((action.use_frame_range, action.frame_start, action.frame_end)).encode())
-    return out.digest()
 
 
 _shipped: dict[bytes, list[Sample]] = {}

@@ -35,10 +35,7 @@ def read(context: bpy.types.Context, ob: Any) -> Generator[Progress, None, Shown
 
 def floor(context: bpy.types.Context, ob: Any) -> Callable[[np.ndarray], np.ndarray] | None:
     """Heights under points of the mesh that the settings name; None for a level floor."""
-    mesh = ob.neural_ik_feet.ground
-    if mesh is None:
-        return None
-    return ground.heights(context, mesh, np.array(ob.matrix_world.translation), rig.metres(ob))
+    return ground.under(context, ob, ob.neural_ik_feet.ground)
 
 
 _networks: list[Network | None] = []
