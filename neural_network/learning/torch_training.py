@@ -135,6 +135,7 @@ def train(
     judged = copy.deepcopy(module)
     judged_weights = flat_parameters(judged)[0]
     generator = torch.Generator(device)
+    slope = _Slope(task, module, gradient, generator, device)
     began = time.perf_counter() - state.spent
 
     def share() -> float:
@@ -149,9 +150,7 @@ def train(
             seed = settings.seed * 1_000_003 + step
             generator.manual_seed(seed)
             torch.manual_seed(seed)
-            gradient.zero_()
-            parts = task.loss(module, task.batch(step, generator, device), step)
-            torch.stack(list(parts.values())).sum().backward()
+            parts = slope(step)
             size = rate(settings, share())
             step += 1
             adamw(weights, gradient, decayed, first, second, average, settings.adam, step, size)
@@ -190,6 +189,53 @@ def train(
         yield Round(epoch, of, done, value, validation, better, best_value, best_epoch, done >= 1, state, means, size)
         if done >= 1:
             return
+
+
+class _Slope:
+    """Loss and gradient of a step.
+
+    On a GPU, thousands of small operations cost more to start than to do. So where the task says which steps do the same
+    (``alike``), their operations are recorded once, as a CUDA graph, and played again with other random numbers.
+    """
+
+    def __init__(
+        self, task: TorchTask, module: nn.Module, gradient: Tensor, generator: torch.Generator, device: torch.device
+    ) -> None:
+        self.task, self.module, self.gradient, self.generator, self.device = task, module, gradient, generator, device
+        self.alike: Callable[[int, torch.device], int] | None = getattr(task, "alike", None)
+        self.recorded: dict[int, tuple[Any, Mapping[str, Tensor]]] = {}
+
+    def __call__(self, step: int) -> Mapping[str, Tensor]:
+        """The parts of the loss at ``step``; the gradient is left where the weights have it."""
+        if self.device.type != "cuda" or self.alike is None:
+            return self.directly(step)
+        kind = self.alike(step, self.device)
+        if kind not in self.recorded:
+            self.recorded[kind] = self.record(step)
+        graph, parts = self.recorded[kind]
+        graph.replay()
+        return parts
+
+    def directly(self, step: int) -> Mapping[str, Tensor]:
+        """Operation by operation."""
+        self.gradient.zero_()
+        parts = self.task.loss(self.module, self.task.batch(step, self.generator, self.device), step)
+        torch.stack(list(parts.values())).sum().backward()
+        return {name: part.detach() for name, part in parts.items()}
+
+    def record(self, step: int) -> tuple[Any, Mapping[str, Tensor]]:
+        """A graph of a step, and where it leaves the parts of the loss."""
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            self.directly(step)  # what is made at the first use must not be made while recording
+        torch.cuda.current_stream().wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self.generator)
+        pool = next(iter(self.recorded.values()))[0].pool() if self.recorded else None
+        with torch.cuda.graph(graph, pool=pool):
+            parts = self.directly(step)
+        return graph, parts
 
 
 def _array(vector: Tensor) -> np.ndarray:

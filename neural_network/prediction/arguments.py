@@ -24,8 +24,7 @@ def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
     """The command line; ``data`` and ``weights`` are the default files."""
     out = argparse.ArgumentParser(
         prog="standalone_trainer.py motion",
-        description="Train the network that fills gaps and continues motion, and write it for the Motion panel. It corrects what a "
-        "search of a library gives, so it is drawn from takes whose own subject the library mostly lacks. Needs PyTorch.",
+        description="Train the network that fills gaps between poses, and write it for the Motion panel. Needs PyTorch.",
         formatter_class=Help,
         allow_abbrev=False,
         epilog="Exit codes: 0 trained, 2 bad input or a file that could not be written, 130 stopped by Ctrl-C, 143 by SIGTERM, 129 "
@@ -48,15 +47,23 @@ def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
         help="subjects to validate on (default: every twelfth take)",
     )
     steps.add_steps(out, DEFAULTS)
+    files.add_argument(
+        "--train-on-all", action="store_true", help="train on the takes to validate on, too: the last weights are kept"
+    )
     shape = out.add_argument_group("network and examples")
     shape.add_argument("--width", type=positive(int), default=160, help="channels")
     shape.add_argument("--depth", type=positive(int), default=4, help="Transformer blocks")
     shape.add_argument("--heads", type=positive(int), default=5, help="of attention")
     shape.add_argument("--wide", type=positive(int), default=320, help="channels inside a block")
     shape.add_argument("--dropout", type=share, default=0.1, help="share of what a block adds that is left out")
-    shape.add_argument("--batch-size", type=positive(int), default=256, help="examples in a step")
-    shape.add_argument("--groups", type=positive(int), default=400, help="groups of 256 examples that are drawn once")
-    shape.add_argument("--jobs", type=positive(int), default=1, help="processes that draw them")
+    shape.add_argument("--batch-size", type=positive(int), default=256, help="gaps in a step")
+    people = out.add_argument_group("how much the people differ that gaps are made of (standard deviations)")
+    amount = positive(float, zero=True)
+    people.add_argument("--off", type=amount, default=4.0, help="[degrees] by which every joint is turned")
+    people.add_argument("--wider", type=amount, default=0.1, help="share by which a joint moves more or less")
+    people.add_argument("--stride", type=amount, default=0.1, help="share by which legs move and the body travels more or less")
+    people.add_argument("--bend", type=amount, default=15.0, help="[degrees a second] by which a way bends")
+    people.add_argument("--taller", type=amount, default=0.015, help="[leg lengths] by which the Hips are higher or lower")
     return out
 
 

@@ -30,6 +30,7 @@ NEVER = 4.0  # [30 frames] told instead of how far known frames are, where none 
 SOON, FAR = 3.0, 15.0  # [frames] from known ones, at which turns and the root may be corrected by about 1
 GLIDE = 4  # [frames] over which the speed is taken at which a held pose glides on
 WAVES = 2.0 ** np.arange(4)  # [30 frames] of the sines that tell how far the next known frames are
+QUICK = 3.0  # factor of the steps from frame to frame that the network is told
 
 
 @dataclass(frozen=True)
@@ -207,11 +208,17 @@ def _straight(gaps: Gaps, rows: np.ndarray, leg: float) -> np.ndarray:
     return out
 
 
-def told(gaps: Gaps, guide: Guides) -> np.ndarray:
-    """(G, F, 3 R + 19) float32 what the network is told of each frame."""
-    parts = [guide.first, guide.best - guide.first, guide.straight - guide.first]
-    clock = np.broadcast_to(_clock(gaps), (len(guide.first), *_clock(gaps).shape))
-    return np.concatenate([*parts, clock], axis=-1).astype(np.float32)
+def told_count(rows: int) -> int:
+    """How many numbers :func:`told` has for rows of ``rows`` numbers."""
+    return 2 * rows + 3 + 4 * len(WAVES)
+
+
+def told(gaps: Gaps, straight: np.ndarray) -> np.ndarray:
+    """(G, F, 2 R + 19) float32 what the network is told of each frame: interpolation (G, F, R), how it moves, and the clock."""
+    steps = np.zeros_like(straight)
+    steps[:, 1:] = QUICK * np.diff(straight, axis=1)
+    clock = np.broadcast_to(_clock(gaps), (len(straight), *_clock(gaps).shape))
+    return np.concatenate([straight, steps, clock], axis=-1).astype(np.float32)
 
 
 def room(gaps: Gaps) -> np.ndarray:

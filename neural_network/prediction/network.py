@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..learning import model_file
-from . import gaps, guided
+from . import gaps, inbetween
 from .gaps import Gaps, Guides
-from .guided import Shape
+from .inbetween import Shape
 
 KIND = "motion"
 SHIPPED = Path(__file__).resolve().parents[2] / "training_data" / "weights" / "motion.npz"
@@ -56,7 +56,7 @@ def load(path: str | os.PathLike[str] = SHIPPED) -> Network:
     worth = model.about.get("worth", {})
     if not isinstance(worth, dict) or not all(isinstance(v, float) and 0 <= v <= 1 for v in worth.values()):
         raise ValueError(f"{name}: expected shares from 0 to 1 under worth, got another file")
-    wanted = guided.tensor_shapes(shape)
+    wanted = inbetween.tensor_shapes(shape)
     for key, size in wanted.items():
         if key not in model.tensors or model.tensors[key].shape != size:
             got = model.tensors[key].shape if key in model.tensors else "nothing"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the guided network learns in PyTorch: to correct the first answers of examples drawn once."""
+"""What the network that fills gaps learns in PyTorch: gaps drawn anew at every step."""
 
 from __future__ import annotations
 
@@ -12,83 +12,100 @@ import torch
 from torch import Tensor, nn
 
 from ..core.skeleton import Skeleton
-from . import guided
-from .examples import Group
-from .guided import Shape
+from . import torch_windows
+from .gaps import HISTORY
+from .inbetween import Shape
+from .library import Take
 from .torch_bodies import Body
-from .torch_guided import Batch, Guided, distances, loss
+from .torch_inbetween import Inbetween, distances, loss
+from .torch_windows import Asked, Takes, Variety
+
+JUDGED = (15, 30, 60)
+"""Frames from key to key that the best weights are chosen by."""
+MOST_JUDGED = 400  # gaps of each length
 
 
-class GuidedTask:
+class FillTask:
     """See :class:`..learning.torch_training.TorchTask`."""
 
     def __init__(
-        self, body: Skeleton, groups: Sequence[Group], held: Sequence[Group], shape: Shape, dropout: float, rows: int
+        self,
+        body: Skeleton,
+        takes: Sequence[Take],
+        held: Sequence[Take],
+        shape: Shape,
+        dropout: float,
+        count: int,
+        variety: Variety,
     ) -> None:
-        self.shape, self.dropout, self.rows = shape, dropout, rows
-        self.groups, self.held = groups, held
+        self.skeleton, self.takes, self.held = body, takes, held
+        self.shape, self.dropout, self.count, self.variety = shape, dropout, count, variety
         self.body = Body(body)
-        self._moved: dict[str, tuple[list[Batch], list[Batch]]] = {}
+        self._moved: dict[str, tuple[Takes, list[Asked]]] = {}
 
     def module(self) -> nn.Module:
         """The network."""
-        return Guided(self.shape, self.dropout)
+        return Inbetween(self.shape, self.dropout)
 
-    def _on(self, device: torch.device) -> tuple[list[Batch], list[Batch]]:
-        """All examples on a device, moved once."""
+    def _on(self, device: torch.device) -> tuple[Takes, list[Asked]]:
+        """Takes to draw from and gaps to validate on, moved to a device once."""
         key = str(device)
         if key not in self._moved:
             self.body.to(device)
+            held = Takes(self.skeleton, self.held, device)
             self._moved[key] = (
-                [Batch.of(group, self.body, key) for group in self.groups],
-                [Batch.of(group, self.body, key) for group in self.held],
+                Takes(self.skeleton, self.takes, device),
+                [found for n in JUDGED if (found := cut(held, n)) is not None],
             )
         return self._moved[key]
 
-    def batch(self, step: int, generator: torch.Generator, device: torch.device) -> Batch:
-        """Some examples of one group."""
-        groups = self._on(device)[0]
-        which = int(torch.randint(len(groups), (1,), generator=generator, device=device))
-        group = groups[which]
-        if len(group.told) <= self.rows:
-            return group
-        return group.some(torch.randperm(len(group.told), generator=generator, device=device)[: self.rows])
+    def batch(self, step: int, generator: torch.Generator, device: torch.device) -> Asked:
+        """Gaps of one number of frames."""
+        takes = self._on(device)[0]
+        return takes.gaps(takes.frames(step), self.count, self.variety, generator)
 
-    def loss(self, module: nn.Module, batch: Batch, step: int) -> Mapping[str, Tensor]:
-        """See :func:`.torch_guided.loss`."""
-        assert isinstance(module, Guided)
+    def alike(self, step: int, device: torch.device) -> int:
+        """Steps with as many frames do the same."""
+        return self._on(device)[0].frames(step)
+
+    def loss(self, module: nn.Module, batch: Asked, step: int) -> Mapping[str, Tensor]:
+        """See :func:`.torch_inbetween.loss`."""
+        assert isinstance(module, Inbetween)
         return loss(module, self.body, batch)
 
     def validate(self, module: nn.Module) -> float:
-        """Mean distance of heads as a share of that of the first answers."""
-        assert isinstance(module, Guided)
-        device = next(module.parameters()).device
-        shares = [
-            distances(module, self.body, batch)[0].mean() / batch.before["place"] for batch in self._on(device)[1]
-        ]
-        return float(torch.stack(shares).mean())
+        """Mean over gaps of each length of the distance of heads as a share of interpolation's."""
+        return float(np.mean(self.shares(module)))
 
-    def worth(self, module: nn.Module) -> dict[str, float]:
-        """By kind of gap (:func:`.guided.kind_of`), the share of the correction that is best on the held examples."""
-        assert isinstance(module, Guided)
-        shares = np.linspace(0, 1, 11)
-        by_kind: dict[str, list[np.ndarray]] = {}
+    def shares(self, module: nn.Module) -> list[float]:
+        """For each length, the network's mean distance as a share of interpolation's."""
+        assert isinstance(module, Inbetween)
+        device = next(module.parameters()).device
         with torch.no_grad():
-            for group, batch in zip(self.held, self._on(torch.device("cpu"))[1], strict=True):
-                found = distances(module, self.body, batch, shares.tolist()).numpy().T  # (N, S)
-                missing = int((~group.known).sum())
-                for row, share in zip(found / np.maximum(found[:, :1], 1e-3), group.share.tolist(), strict=True):
-                    by_kind.setdefault(guided.kind_of(missing + 1, share, group.ends), []).append(row)
-        return {kind: float(shares[np.mean(rows, axis=0).argmin()]) for kind, rows in sorted(by_kind.items())}
+            means = [distances(module, self.body, asked).mean(dim=1) for asked in self._on(device)[1]]
+        return [float(own / straight) for own, straight in means]
 
     def describe(self) -> dict[str, Any]:
-        """The shape of the network and a hash of all examples."""
+        """The shape of the network and a hash of all takes."""
         digest = hashlib.sha256()
-        for group in (*self.groups, *self.held):
-            digest.update(np.ascontiguousarray(group.truth).tobytes())
+        for take in (*self.takes, *self.held):
+            digest.update(np.ascontiguousarray(take.root).tobytes())
         return {
             "shape": vars(self.shape),
             "dropout": self.dropout,
-            "rows": self.rows,
-            "examples": digest.hexdigest()[:16],
+            "count": self.count,
+            "variety": vars(self.variety),
+            "takes": digest.hexdigest()[:16],
         }
+
+
+def cut(takes: Takes, length: int) -> Asked | None:
+    """Gaps of one length cut out of takes, ten frames known before and one after; None where no take is as long."""
+    frames = HISTORY + length
+    begins = torch.nonzero(takes.left >= frames - 1)[:, 0]
+    if not len(begins):
+        return None
+    begins = begins[:: max(1, -(-len(begins) // MOST_JUDGED))]
+    at = begins[:, None] + torch.arange(frames, device=begins.device)
+    known = torch.full((len(begins),), HISTORY, device=begins.device)
+    return torch_windows.seen(takes.rows[at], takes.contact[at], known, torch.ones_like(known))

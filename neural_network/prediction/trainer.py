@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The trainer of prediction: takes in, the guided network out. It says what happens; its caller prints."""
+"""The trainer of prediction: takes in, the network that fills gaps out. It says what happens; its caller prints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import hashlib
 import json
 import platform
 import signal
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,14 +21,13 @@ from ..learning.arguments import require_torch, require_writable
 from ..learning.loop import state_path
 from ..learning.steps import steps_of
 from ..learning.stopping import clear_cancel_file
-from . import examples, material, network
-from .guided import Shape
+from . import gaps, material, network
+from .inbetween import Shape
 from .library import Take
 
 Say = Callable[[str], None]
 VERSION = "1"
 HELD_EVERY = 12  # one take of so many validates where no subject does
-HELD_GROUPS = 12
 ACKNOWLEDGEMENT = """The data used in this project was obtained from mocap.cs.cmu.edu.
 The database was created with funding from NSF EIA-0196217."""
 
@@ -48,25 +46,21 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
     body, every = material.read([args.data, *args.more])
     every = material.without(every, args.leave_out)
     takes, held = _parted(every, args.validate)
+    if args.train_on_all:
+        takes = every
     say(f"{counted(len(takes), 'take')} to train on, {counted(len(held), 'take')} to validate on")
-    began = time.perf_counter()
-    own = examples.source(body, takes, material.subject_of)
-    groups = []
-    for group in examples.many(own, args.seed, args.groups, args.jobs):
-        groups.append(group)
-        if len(groups) % 50 == 0 or len(groups) == args.groups:
-            say(f"Examples: {len(groups)} of {args.groups} groups ({time.perf_counter() - began:.0f} s)")
-    apart = examples.source(body, held, material.subject_of, own.library)
-    judged = list(examples.many(apart, args.seed + 1, HELD_GROUPS, args.jobs))
-    shape = Shape(groups[0].told.shape[-1], groups[0].truth.shape[-1], args.width, args.depth, args.heads, args.wide)
     from ..learning import torch_training
     from ..learning.torch_layers import load_tensors, tensors_of
-    from .torch_task import GuidedTask
+    from .torch_task import JUDGED, FillTask
+    from .torch_windows import Variety
 
-    task = GuidedTask(body, groups, judged, shape, args.dropout, args.batch_size)
+    rows = 3 + 6 * body.count
+    shape = Shape(gaps.told_count(rows), rows, args.width, args.depth, args.heads, args.wide)
+    variety = Variety(args.off, args.wider, args.stride, args.bend, args.taller)
+    task = FillTask(body, takes, held, shape, args.dropout, args.batch_size, variety)
     result = torch_training.fit(task, steps_of(args), args, say, complain, show)
     device = torch_training.device_of(args.device)
-    module = torch_training.with_weights(task.module(), result.state.best)
+    module = torch_training.with_weights(task.module(), result.state.average)
     tensors = network.in_file(tensors_of(module))
     load_tensors(module, tensors)
     about: dict[str, Any] = {
@@ -75,8 +69,8 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
         "left_out": list(args.leave_out),
         "training": task.describe(),
         "steps": result.state.step,
-        "validation": result.state.best_value,
-        "worth": task.worth(module),
+        "validation": result.state.history[-1][1],
+        "by_length": dict(zip(map(str, JUDGED), task.shares(module), strict=False)),
         "seed": args.seed,
         "command": "standalone_trainer.py motion " + _words(args),
         "machine": f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}, {device.type}",
@@ -87,14 +81,14 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
     if args.json is not None:
         write_whole(args.json, (json.dumps(about, indent=1) + "\n").encode())
     if result.cancelled:
-        words = f"The best weights so far are in {args.weights}. To continue, add --resume to the same command."
+        words = f"The weights so far are in {args.weights}. To continue, add --resume to the same command."
         raise Cancelled(
             f"Stopped after step {result.state.step}. {words}", True, 128 + (result.signal or signal.SIGINT)
         )
     state_path(args.weights).unlink(missing_ok=True)
     digest = hashlib.sha256(args.weights.read_bytes()).hexdigest()[:16]
     tell(
-        f"{result.state.step} steps; on validation takes {result.state.best_value:.3f} of the distance that the library's answers have"
+        f"{result.state.step} steps; on validation takes {result.state.history[-1][1]:.3f} of the distance that interpolation has"
     )
     tell(f"Weights: {args.weights} ({digest})")
     return 0
@@ -137,6 +131,11 @@ def _words(args: argparse.Namespace) -> str:
         "wide",
         "dropout",
         "batch_size",
+        "off",
+        "wider",
+        "stride",
+        "bend",
+        "taller",
     ):
         out.append(f"--{name.replace('_', '-')} {getattr(args, name):g}")
-    return " ".join([*out, f"--groups {args.groups}"])
+    return " ".join([*out, *(["--train-on-all"] if args.train_on_all else [])])

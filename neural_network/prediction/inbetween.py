@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The guided network at work, in NumPy: it corrects the library's first answer for all missing frames at once."""
+"""The network that fills gaps, in NumPy: a Transformer that bends spherical interpolation into motion, all frames at once.
+
+It knows the frames around a gap and how far they are, and nothing of the library: so what it answers is another opinion than the
+library's, and their average is nearer to the truth than either (:func:`.gaps.worth`).
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,6 @@ from ..learning import sequence
 
 CONTACTS = 2
 """Feet whose contacts are told."""
-LENGTHS = ((20, "short"), (40, "middle"), (10**9, "long"))
-"""Most frames from key to key, and what such gaps are called."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +32,17 @@ class Shape:
     wide: int = 320
 
 
-def corrected(
-    tensors: Mapping[str, np.ndarray], shape: Shape, told: np.ndarray, first: np.ndarray, room: np.ndarray
+def answered(
+    tensors: Mapping[str, np.ndarray], shape: Shape, told: np.ndarray, straight: np.ndarray, room: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (G, F, R), those known as they are, and how likely each foot stands (G, F, feet), 0 to 1."""
+    """Rows (G, F, R), those known as they are, and how likely each foot stands (G, F, feet), 0 to 1.
+
+    ``told``: :func:`.gaps.told`; ``straight`` (G, F, R) the interpolation that is bent; ``room`` (F, R): :func:`.gaps.room`.
+    """
     x = sequence.linear(tensors, "into", told)
     x = sequence.transformer(tensors, "body", x, shape.heads)
     out = sequence.linear(tensors, "out", x)
-    return first + out[..., : shape.rows] * room, sequence.sigmoid(out[..., shape.rows :])
-
-
-def kind_of(length: int, share: float, ends: bool) -> str:
-    """The kind of a gap: how long it is, and whether the library is trusted; corrections of each kind are worth another share."""
-    size = next(word for most, word in LENGTHS if length <= most) if ends else "ahead"
-    return f"{size}, {'library' if share >= 0.5 else 'straight'}"
+    return straight + out[..., : shape.rows] * room, sequence.sigmoid(out[..., shape.rows :])
 
 
 def tensor_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
