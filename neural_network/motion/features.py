@@ -86,6 +86,14 @@ def mirrored(skeleton: Skeleton, turns: np.ndarray, root: np.ndarray) -> tuple[n
     return turns[..., partner, :, :] * np.outer(flip, flip).astype(turns.dtype), root * flip.astype(root.dtype)
 
 
+def mirrored_rows(skeleton: Skeleton) -> tuple[np.ndarray, np.ndarray]:
+    """Order (R) and signs (R): ``rows[..., order] * signs`` are :func:`to_rows` of the motion with left and right exchanged."""
+    partner = mirrored_bones(skeleton)
+    order = 3 + 6 * partner[:, None] + np.arange(6)
+    signs = np.tile([1.0, -1, -1, -1, 1, 1], skeleton.count)
+    return np.concatenate([np.arange(3), order.ravel()]), np.concatenate([[-1.0, 1, 1], signs])
+
+
 def resampled(turns: np.ndarray, root: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The motion (F frames) at ``times`` (N) [frames, fractions allowed]; beyond its ends it stands still.
 

@@ -50,6 +50,12 @@ def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
     files.add_argument(
         "--train-on-all", action="store_true", help="train on the takes to validate on, too: the last weights are kept"
     )
+    files.add_argument(
+        "--beside",
+        type=Path,
+        metavar="NPZ",
+        help="weights whose answers are to be averaged with these: both are written",
+    )
     shape = out.add_argument_group("network and examples")
     shape.add_argument("--width", type=positive(int), default=160, help="channels")
     shape.add_argument("--depth", type=positive(int), default=4, help="Transformer blocks")
@@ -61,9 +67,13 @@ def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
     amount = positive(float, zero=True)
     people.add_argument("--off", type=amount, default=4.0, help="[degrees] by which every joint is turned")
     people.add_argument("--wider", type=amount, default=0.1, help="share by which a joint moves more or less")
-    people.add_argument("--stride", type=amount, default=0.1, help="share by which legs move and the body travels more or less")
+    people.add_argument(
+        "--stride", type=amount, default=0.1, help="share by which legs move and the body travels more or less"
+    )
     people.add_argument("--bend", type=amount, default=15.0, help="[degrees a second] by which a way bends")
-    people.add_argument("--taller", type=amount, default=0.015, help="[leg lengths] by which the Hips are higher or lower")
+    people.add_argument(
+        "--taller", type=amount, default=0.015, help="[leg lengths] by which the Hips are higher or lower"
+    )
     return out
 
 
@@ -79,6 +89,6 @@ def parse(argv: Sequence[str], data: Path, weights: Path) -> argparse.Namespace:
 
 def require_separate_files(args: argparse.Namespace) -> None:
     """Raise ValueError if a file that would be written is read, or written twice."""
-    read = {"--data": args.data, **{f"--more {path.name}": path for path in args.more}}
+    read = {"--data": args.data, **{f"--more {path.name}": path for path in args.more}, "--beside": args.beside}
     written = {"--weights": args.weights, "--json": args.json, "--report": args.report, "--progress": args.progress}
     keep_apart(read, {**written, "the state to resume from": state_path(args.weights)})

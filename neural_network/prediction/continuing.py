@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Continue: a motion goes on in the character's way, for as long as wanted, towards a place or a heading where one is given.
 
-The first two seconds are the average of the library's nearest windows, played on, which the guided network corrects where there is
-one; from then on the library is searched anew every half second for what looks and moves alike, and played, so that nobody freezes
-or slows down. Towards a goal that is so from the start. Feet that stand are held. Core axes, metres.
+The first two seconds are the average of the library's nearest windows, played on; from then on the library is searched anew every
+half second for what looks and moves alike, and played, so that nobody freezes or slows down. Towards a goal that is so from the
+start. Feet that stand are held. Core axes, metres.
 """
 
 from __future__ import annotations
@@ -134,9 +134,6 @@ def _predicted(
         return known
     # What is held still where little fits is right on average; whoever asks for motion wants some, so the average of windows is taken.
     rows, stands = guide.mean, guide.contact > STANDS
-    if network is not None:
-        rows, likely = network.corrected(own, guide)
-        stands = likely > STANDS
     rows = rows + detail * (guide.best - rows)
     turns, root = features.put_at(place, *features.from_rows(np.asarray(rows, float), library.body.leg_length))
     turns[0, :before], root[0, :before] = past

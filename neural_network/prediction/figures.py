@@ -122,8 +122,9 @@ def answers(own: Library, true: Gaps, network: Network | None) -> dict[str, np.n
             "library or straight": guide.first,
         }
         found["ours"] = guide.first
-        if network is not None:
-            found["ours"] = network.corrected(some, guide)[0]
+        if network is not None and true.after:
+            found["network alone"] = network.answered(own.body, some, guide.straight)[0]
+            found["ours"] = network.mixed(own.body, some, guide)[0]
         for name, rows in found.items():
             out.setdefault(name, []).append(rows)
     return {name: np.concatenate(parts) for name, parts in out.items()}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fill: the motion between keys, in the character's way, with feet that stand and keys that stay as they are.
 
-Between each two keys the library's nearest windows give a first answer, bent onto the keys; the guided network, where there is one,
-corrects it; feet that stand are held. Nothing of this needs training but the network. Core axes, metres.
+Between each two keys the library's nearest windows give a first answer, bent onto the keys; where there is a network, its
+answer is averaged with it; feet that stand are held. Nothing of this needs training but the network. Core axes, metres.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def between(
     if network is None:
         rows, stands = guide.first, guide.contact > STANDS
     else:
-        rows, likely = network.corrected(own, guide)
+        rows, likely = network.mixed(library.body, own, guide)
         stands = likely > STANDS
     rows = rows + detail * (guide.best - rows)
     made = features.put_at(place, *features.from_rows(np.asarray(rows, float), library.body.leg_length))

@@ -25,6 +25,10 @@ TRUST = (-3.0, 4.0, 0.5), (0.0, 1.0, 0.5)
 TRUST_AHEAD = (-5.0, 3.5, -0.5), (0.0, 1.0, 1.0)
 """How much the library is worth beside a straight answer, by the cost of its best window and the length of the gap; fitted to gaps of
 training takes, see :func:`trust`."""
+WORTH = (1.25, -0.38, -0.75), (7.0, 4.25, -2.75)
+"""How much the network is worth beside the answer without it, and how much both are beside interpolation, by the cost of the library's
+best window and the length of the gap; fitted by ``benchmarks/motion_worth.py``, see :func:`worth`."""
+UNLIKE = 10.0  # cost of a window that has little to do with a gap
 SHARPNESS = 0.63  # a window that costs so much more than the best one, relative to it, counts 1/e of it
 NEVER = 4.0  # [30 frames] told instead of how far known frames are, where none follow
 SOON, FAR = 3.0, 15.0  # [frames] from known ones, at which turns and the root may be corrected by about 1
@@ -105,7 +109,7 @@ def guides(
     n, a = gaps.length, gaps.before - 1
     b, leg = a + n, library.body.leg_length
     rows = features.to_rows(gaps.turns, gaps.root, leg)
-    straight = _straight(gaps, rows, leg)
+    straight = interpolated(gaps, rows, leg)
     first = [numbers_of(library.body, t[: a + 1], r[: a + 1]) for t, r in zip(gaps.turns, gaps.root, strict=True)]
     heading, numbers = np.array([h[-1] for h, _ in first]), np.array([v[-1] for _, v in first])
     ends = nearest.Ends(n, numbers, moves=(gaps.before > 1, gaps.after > 1))
@@ -163,6 +167,18 @@ def trust(cost: np.ndarray, length: int, ends: bool, part: int = 0) -> np.ndarra
     return np.where(known, 0.5 + 0.5 * np.tanh(0.5 * x), 0)
 
 
+def worth(cost: np.ndarray, length: int, constants: np.ndarray | None = None) -> np.ndarray:
+    """(2, G) 0 to 1: how much of the network's answer is taken beside the answer without it, and how much of that average beside
+    interpolation, where the library's best window costs so much (infinite: there is none), for gaps of a length."""
+    level, by_cost, by_length = np.array(WORTH if constants is None else constants).T[:, :, None]
+    found = np.isfinite(cost)
+    size = np.log(np.where(found, np.maximum(cost, 1e-6), UNLIKE))
+    x = level - by_cost * size + by_length * np.log(length / 30)
+    shares = 0.5 + 0.5 * np.tanh(0.5 * x)
+    shares[0, ~found] = 1
+    return np.asarray(shares)
+
+
 def _parts(body: Skeleton) -> np.ndarray:
     """(R) the part that each number of a row belongs to."""
     legs = {0, *(bone for leg in body.legs for bone in leg), *body.toes}
@@ -193,7 +209,7 @@ def _bridged(
     return rows.reshape(many, count, *rows.shape[1:]), frames[:, 1:n].reshape(many, count, n - 1)
 
 
-def _straight(gaps: Gaps, rows: np.ndarray, leg: float) -> np.ndarray:
+def interpolated(gaps: Gaps, rows: np.ndarray, leg: float) -> np.ndarray:
     """Spherical interpolation (G, F, R) over gaps; where the motion is to go on, the last pose, gliding on."""
     a, n = gaps.before - 1, gaps.length
     out = rows.copy()

@@ -57,7 +57,9 @@ class Body(nn.Module):
         turned = torch.cat([turns, self.still.expand(*turns.shape[:-3], 1, 3, 3)], dim=-3)
         for i in range(self.rounds):
             turned = product(turned.index_select(-3, getattr(self, f"jump_{i}")), turned)
-        along = (turned.index_select(-3, self.parents) * self.offsets[:, None]).sum(dim=-1)  # (..., J, 3) from the parent's head
+        along = (turned.index_select(-3, self.parents) * self.offsets[:, None]).sum(
+            dim=-1
+        )  # (..., J, 3) from the parent's head
         return root[..., None, :] + torch.einsum("ij,...jc->...ic", self.above[:joints], along)
 
 
@@ -84,7 +86,7 @@ def _times(a: Tensor, b: Tensor) -> Tensor:
 
 def product(a: Tensor, b: Tensor) -> Tensor:
     """Products (..., 3, 3) of matrices of one shape; quicker than matmul, which is made for larger ones."""
-    return _Product.apply(a, b)  # type: ignore[no-any-return]
+    return _Product.apply(a, b)
 
 
 def matrices(six: Tensor) -> Tensor:

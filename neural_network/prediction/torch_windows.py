@@ -90,9 +90,7 @@ class Takes:
         self.legs = torch.tensor([j in legs for j in range(body.count)], device=device)
         self.longest = int(left.max())
 
-    def windows(
-        self, count: int, frames: int, variety: Variety, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
+    def windows(self, count: int, frames: int, variety: Variety, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """``count`` windows of ``frames`` frames: rows (N, F, R) and contacts (N, F, feet)."""
         device = self.rows.device
 
@@ -176,7 +174,9 @@ def seen(rows: Tensor, contact: Tensor, before: Tensor, after: Tensor) -> Asked:
     first, last = turns[every, a], turns[every, b]
     way = axis_angles(product(first.transpose(-1, -2), last))
     between = product(first[:, None], rotations(share[..., None] * way[:, None]))
-    straight = torch.cat([torch.lerp(true[every, a][:, None, :3], true[every, b][:, None, :3], share), _six(between)], dim=-1)
+    straight = torch.cat(
+        [torch.lerp(true[every, a][:, None, :3], true[every, b][:, None, :3], share), _six(between)], dim=-1
+    )
     straight = torch.where(known[..., None], true, straight)
     since, until = (time - a[:, None]).clamp_min(0).float(), (b[:, None] - time).clamp_min(0).float()
     away = torch.where(known, 0, torch.minimum(since, until))[..., None]
@@ -216,7 +216,9 @@ def rotations(vector: Tensor) -> Tensor:
 def axis_angles(turns: Tensor) -> Tensor:
     """Rotation matrices (..., 3, 3) to axis-angles (..., 3); within a thousandth of half a turn the axis is uncertain."""
     m = turns
-    vector = torch.stack([m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]], dim=-1)
+    vector = torch.stack(
+        [m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]], dim=-1
+    )
     sine = vector.norm(dim=-1, keepdim=True)
     angle = torch.atan2(sine, (m.diagonal(dim1=-2, dim2=-1).sum(dim=-1) - 1)[..., None])
     return torch.where(sine > 1e-6, angle / sine.clamp_min(1e-6), 0.5) * vector

@@ -9,6 +9,7 @@ import json
 import platform
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,13 +57,16 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
 
     rows = 3 + 6 * body.count
     shape = Shape(gaps.told_count(rows), rows, args.width, args.depth, args.heads, args.wide)
+    beside = None if args.beside is None else network.load(args.beside)
+    if beside is not None and beside.shape != shape:
+        raise ValueError(f"--beside {args.beside.name}: expected a network of the same shape, got {beside.shape}")
     variety = Variety(args.off, args.wider, args.stride, args.bend, args.taller)
     task = FillTask(body, takes, held, shape, args.dropout, args.batch_size, variety)
     result = torch_training.fit(task, steps_of(args), args, say, complain, show)
     device = torch_training.device_of(args.device)
     module = torch_training.with_weights(task.module(), result.state.average)
-    tensors = network.in_file(tensors_of(module))
-    load_tensors(module, tensors)
+    learned = network.of_one(shape, tensors_of(module), {})
+    load_tensors(module, learned.members[0])
     about: dict[str, Any] = {
         "takes": [take.name for take in takes],
         "validated_on": [take.name for take in held],
@@ -77,7 +81,8 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
         "licence": "weights of this project; learned from CMU motion capture: free for all uses, not to be resold directly",
         "acknowledgement": ACKNOWLEDGEMENT,
     }
-    network.save(args.weights, network.Network(shape, tensors, about))
+    learned = replace(learned, about=about)
+    network.save(args.weights, learned if beside is None else network.joined([beside, learned]))
     if args.json is not None:
         write_whole(args.json, (json.dumps(about, indent=1) + "\n").encode())
     if result.cancelled:

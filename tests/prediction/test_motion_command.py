@@ -10,8 +10,8 @@ import pytest
 from neural_network.__main__ import main
 from neural_network.core.files import read_archive
 from neural_network.motion import pose_set
-from neural_network.prediction import guided, library, network
-from neural_network.prediction.guided import Shape
+from neural_network.prediction import gaps, inbetween, library, network
+from neural_network.prediction.inbetween import Shape
 from neural_network.prediction.network import Network
 from neural_network.rigs import on_body
 
@@ -129,8 +129,8 @@ def test_bad_input_is_refused_in_words_and_nothing_is_written(clips, tmp_path, c
 
 
 def test_eval_refuses_weights_that_have_seen_what_they_are_judged_on(tmp_path, capsys):
-    shape = Shape(442, 141, 8, 1, 2, 8)
-    tensors = {name: np.zeros(size, np.float32) for name, size in guided.tensor_shapes(shape).items()}
+    shape = Shape(gaps.told_count(141), 141, 8, 1, 2, 8)
+    tensors = {name: np.zeros((1, *size), np.float32) for name, size in inbetween.tensor_shapes(shape).items()}
     network.save(tmp_path / "motion.npz", Network(shape, tensors, {"takes": ["07_01", "35_01"]}))
     poses = pose_set.load(DATA)
     names = [f"35_{c:02d}" for c in range(len(poses.clip_names))]
