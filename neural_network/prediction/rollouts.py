@@ -68,7 +68,7 @@ def said(found: Predictor, body: Skeleton, true: Gaps) -> np.ndarray:
 
 def held(body: Skeleton, true: Gaps) -> np.ndarray:
     """Rows (G, F, R): the last pose, gliding on."""
-    rows = gaps._straight(true, features.to_rows(true.turns, true.root, body.leg_length), body.leg_length)
+    rows = gaps.interpolated(true, features.to_rows(true.turns, true.root, body.leg_length), body.leg_length)
     return rows[:, true.before :]
 
 
