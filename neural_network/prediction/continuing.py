@@ -205,7 +205,7 @@ class _Track:
         turn = None if way is None else np.array([self.wish(way)])
         ends = nearest.Ends(AGAIN, wanted[None], turn=turn, moves=(moving, False))
         first = last < self.before
-        window = nearest.search(own, ends, 1 + (self.seed if first else 0))[-1]
+        window = nearest.varied(own, ends, self.seed if first else 0)[0]
         begin = int(window.begin[0])
         here = int(self.source[last])
         if way is None and here >= 0 and own.left[here] >= AGAIN:

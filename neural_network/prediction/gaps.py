@@ -124,7 +124,7 @@ def guides(
         after = gaps.turns[:, pair], gaps.root[:, pair]
     else:
         ends = replace(ends, length=min(n - 1, nearest.AHEAD))
-    found = nearest.search(library, ends, most + choice, barred, stretches)[choice:]
+    found = nearest.varied(library, ends, choice, most, barred, stretches)
     some = max(1, TOGETHER // len(rows))  # windows at once
     parts = [
         _bridged(library, found[k : k + some], gaps, (before, after), barred, numbers)

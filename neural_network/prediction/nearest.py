@@ -23,6 +23,7 @@ HURRY = 0.02  # cost of a window that is played at e times its rate or 1/e of it
 BEND, PART = 12.0, 0.8  # [frames] at most, and share of a gap, over which the turns of an end are bent
 AHEAD = 15  # [frames] that a clip must go on where another one ends
 APART = 5  # [frames] at least, between the beginnings of two windows that are found for one gap
+VARIATIONS = 64  # windows at most from which a variation begins
 AT_ONCE = 64  # gaps whose distances are in memory together
 
 
@@ -108,6 +109,24 @@ def search(
             for row, middle in enumerate(at.tolist()):
                 best[row, max(0, middle - APART + 1) : middle + APART] = np.inf
     return found
+
+
+def varied(
+    library: Library,
+    ends: Ends,
+    variation: int,
+    most: int = 1,
+    barred: np.ndarray | None = None,
+    stretches: tuple[float, ...] = STRETCHES,
+) -> list[Window]:
+    """:func:`search` without the ``variation`` nearest windows, for another motion between the same keys.
+
+    Where the library has fewer windows, or the variation is ``VARIATIONS`` or more, they are counted from the beginning again.
+    """
+    skipped = variation % VARIATIONS
+    found = search(library, ends, most + skipped, barred, stretches)
+    usable = sum(bool(np.isfinite(window.cost).all()) for window in found)
+    return found[skipped % max(1, usable) :][:most]
 
 
 def parts(library: Library, ends: Ends, window: Window) -> tuple[np.ndarray, np.ndarray]:

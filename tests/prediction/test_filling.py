@@ -125,7 +125,9 @@ def test_keys_and_what_is_outside_them_stay_to_the_byte(own, walk, fps):
 
 def test_the_same_seed_gives_the_same_motion_and_another_one_a_variation(own, walk):
     keys = [0, len(walk.root) - 1]
-    first, again, other = (filling.fill(BODY, walk.turns, walk.root, keys, own, seed=s) for s in (0, 0, 2))
+    seeds = (0, 0, 2, 2 + nearest.VARIATIONS * 10**12)
+    first, again, other, far = (filling.fill(BODY, walk.turns, walk.root, keys, own, seed=s) for s in seeds)
+    assert np.array_equal(far.turns, other.turns)
     assert np.array_equal(first.turns, again.turns)
     assert not np.array_equal(first.turns, other.turns)
 
