@@ -25,44 +25,44 @@ from neural_network.learning.arguments import positive
 REPO = Path(__file__).resolve().parents[1]
 WRITTEN = REPO / "benchmarks" / "motion_ablations.json"
 LEFT_OUT, VALIDATED = "07,16,49", "02,10,131"
-BASE = "--width 256 --batch-size 128 --horizons 1,8,30"
+BASE = "--width 192 --batch-size 64 --horizons 1,8,30"
 """Of every row, smaller than what is trained to be used, so that all rows together are not long."""
-SMALL = "--width 128 --depth 2 --batch-size 32 --horizons 1,8"
+SMALL = "--width 96 --depth 2 --batch-size 32 --horizons 1,8"
 """Of rows with networks that look at whole windows in every step."""
 SOURCE = "--preset source --horizons 5"
 THROUGH = "--horizons 1,8,30 --rollouts through --rollout-share 1"
 ROWS = {
     "as it is: mlp, rollouts of 1, 8 and 30 frames": "--mode mlp",
-    "rollouts of 1, 8, 30 and 60 frames": "--mode mlp --horizons 1,8,30,60",
-    "mode gru": "--mode gru",
-    "mode direct": "--mode direct --width 128 --batch-size 64",
-    "mode transformer_reg": f"--mode transformer_reg {SMALL}",
-    "mode transformer (causal)": f"--mode transformer {SMALL}",
     "rollouts off": "--mode mlp --rollouts off",
     "rollouts detached": "--mode mlp --rollouts detached",
     "a fifth of the batches roll out 5 steps, detached": "--mode mlp --horizons 5 --rollouts detached --rollout-share 0.2",
     "rollouts of 1 and 8 frames alone": "--mode mlp --horizons 1,8",
-    "velocity 0": "--mode mlp --velocity 0",
     "velocity 0.3": "--mode mlp --velocity 0.3",
     "velocity 0.5": "--mode mlp --velocity 0.5",
     "velocity adaptive": "--mode mlp --velocity adaptive",
     "smooth 0.01": "--mode mlp --smooth 0.01",
-    "mean squares alone, no distances of joints": "--mode mlp --joints 0 --path 0",
     "curriculum": "--mode mlp --curriculum",
-    "as captured, no mirror images, no other speeds": "--mode mlp --as-captured",
-    "no dropout": "--mode mlp --dropout 0",
+    "mean squares alone, no distances of joints": "--mode mlp --joints 0 --path 0",
     "layout dof56": "--mode mlp --layout dof56",
+    "source": f"--mode mlp {SOURCE}",
+    "source, rollouts of 1, 8 and 30 frames with gradients through": f"--mode mlp {SOURCE} {THROUGH}",
+    "as captured, no mirror images, no other speeds": "--mode mlp --as-captured",
     "gru, windows of 16": "--mode gru --seq_len 16",
+    "mode gru": "--mode gru",
+    "mode direct": "--mode direct --width 96 --batch-size 32",
+    "rollouts of 1, 8, 30 and 60 frames": "--mode mlp --horizons 1,8,30,60",
+    "velocity 0": "--mode mlp --velocity 0",
+    "no dropout": "--mode mlp --dropout 0",
+    "mode transformer_reg": f"--mode transformer_reg {SMALL}",
+    "mode transformer (causal)": f"--mode transformer {SMALL}",
     "transformer, rollouts off, windows of 64": f"--mode transformer {SMALL} --rollouts off",
     "transformer, rollouts off, windows of 128": f"--mode transformer {SMALL} --rollouts off --seq_len 128",
-    "source": f"--mode mlp {SOURCE}",
     "source, velocity 0.3": f"--mode mlp {SOURCE} --velocity 0.3",
     "source, velocity 0.5": f"--mode mlp {SOURCE} --velocity 0.5",
     "source, velocity adaptive": f"--mode mlp {SOURCE} --velocity adaptive",
     "source, smooth 0.01": f"--mode mlp {SOURCE} --smooth 0.01",
     "source, curriculum": f"--mode mlp {SOURCE} --curriculum",
     "source, rollouts off": f"--mode mlp {SOURCE} --rollouts off",
-    "source, rollouts of 1, 8 and 30 frames with gradients through": f"--mode mlp {SOURCE} {THROUGH}",
 }
 SHOWN = {
     "MPJPE after 1 [mm]": "1",
@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, metavar="TAKES.npz", help="takes to train and to validate on")
     parser.add_argument("-o", "--output", type=Path, default=WRITTEN, help="(%(default)s)")
-    parser.add_argument("--steps", type=positive(int), default=400, help="of every training (%(default)s)")
+    parser.add_argument("--steps", type=positive(int), default=150, help="of every training (%(default)s)")
     parser.add_argument("--jobs", type=positive(int), default=1, help="trainings at a time (%(default)s)")
     parser.add_argument("--most", type=positive(float), default=600.0, help="seconds that one may take (%(default)s)")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
@@ -116,7 +116,7 @@ def trained(rows: dict[str, str], args: argparse.Namespace, folder: Path) -> Ite
             report = folder / f"{number:02d}.json"
             command = [sys.executable, str(REPO / "standalone_trainer.py"), "motion", *BASE.split(), *words.split()]
             command += ["--data", str(args.data), "--leave-out", LEFT_OUT, "--validate", VALIDATED, "--quiet"]
-            command += ["--steps", str(args.steps), "--round", "100", "--time-limit", str(args.most)]
+            command += ["--steps", str(args.steps), "--round", "50", "--time-limit", str(args.most)]
             command += ["--device", args.device, "--json", str(report), "--weights", str(report.with_suffix(".npz"))]
             running.append((name, report, subprocess.Popen(command), time.perf_counter()))
         time.sleep(0.2)

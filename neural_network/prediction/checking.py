@@ -20,6 +20,7 @@ from . import continuing, filling
 from .gaps import HISTORY
 from .library import FPS, Library, Take, at_rate
 from .network import Network
+from .predictor import Predictor
 
 LENGTHS = (8, 15, 30, 60)
 """Frames at 30 a second from key to key that are tried."""
@@ -58,7 +59,7 @@ class Checked:
 
 
 def check(
-    library: Library, takes: Sequence[Take], network: Network | None = None
+    library: Library, takes: Sequence[Take], network: Network | None = None, steps: Predictor | None = None
 ) -> Iterator[tuple[int, int] | Checked]:
     """Measure on a character's own ``takes``, which ``library`` holds under their names; yields (done, of), at the end Checked.
 
@@ -87,7 +88,7 @@ def check(
     for done, (take, at) in enumerate(goes):
         yield len(asked) + done, total
         rows = slice(at, at + HISTORY + AHEAD)
-        ahead.append(_gone_on(body, take.turns[rows], take.root[rows], without[take.name], network))
+        ahead.append(_gone_on(body, take.turns[rows], take.root[rows], without[take.name], steps))
     lengths = tuple(n for n in LENGTHS if found[n])
     fill, straight = np.array([np.mean(found[n], axis=0) for n in lengths]).T
     went, held = np.mean(ahead, axis=0) if ahead else np.zeros((2, 0))
@@ -132,11 +133,11 @@ def _filled(
 
 
 def _gone_on(
-    body: Skeleton, turns: np.ndarray, root: np.ndarray, own: Library, network: Network | None
+    body: Skeleton, turns: np.ndarray, root: np.ndarray, own: Library, steps: Predictor | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """MPJPE (AHEAD) [mm] of Continue and of the last pose, with the Hips at the origin."""
     true = _heads(body, turns, root)[HISTORY:]
-    made = continuing.continue_(body, turns[:HISTORY], root[:HISTORY], AHEAD, own, network=network)
+    made = continuing.continue_(body, turns[:HISTORY], root[:HISTORY], AHEAD, own, steps=steps)
     went = _heads(body, made.turns, made.root)
     held = np.repeat(_heads(body, turns, root)[HISTORY - 1 : HISTORY], AHEAD, axis=0)
     return tuple(  # type: ignore[return-value]

@@ -24,10 +24,11 @@ from ..motion.contact_file import Contacts
 from ..motion.pose_set import PoseSet
 from ..rigs import on_body
 from ..rigs.on_body import Character
-from . import checking, continuing, figures, filling, library, material, network, step_command, step_figures
+from . import checking, continuing, figures, filling, library, material, network, predictor, step_command, step_figures
 from .filling import Filled
 from .library import Library, Take
 from .network import SHIPPED, Network
+from .predictor import Predictor
 
 VERSION = "1"  # of what the card measures
 CLIPS = Path(__file__).resolve().parents[2] / "training_data" / "training_data.npz"
@@ -101,6 +102,10 @@ def _library(parser: argparse.ArgumentParser) -> None:
 
 def _weights(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--weights", type=Path, default=SHIPPED, metavar="MOTION.npz", help="(%(default)s)")
+    parser.add_argument(
+        "--steps", type=Path, default=predictor.SHIPPED, metavar="STEPS.npz",
+        help="what predicts the first steps of Continue (%(default)s)",
+    )  # fmt: skip
 
 
 def _numbers(text: str) -> list[int]:
@@ -140,6 +145,11 @@ def _network(path: Path, say: Say) -> Network | None:
         say("note: no weights for motion are here; the library alone is used", error=True)
         return None
     return network.load(path)
+
+
+def _steps(path: Path) -> Predictor | None:
+    """The predictor of steps, or None where the shipped one is not there."""
+    return predictor.shipped() if path == predictor.SHIPPED else predictor.load(path)
 
 
 def _floor(poses: PoseSet, clip: int) -> float:
@@ -246,7 +256,7 @@ def _holding(who: Character, made: Filled, held: Contacts, fps: float, floor: fl
 def run_continue(args: argparse.Namespace, say: Say) -> int:
     """Let every clip go on."""
     poses, who = _loaded(args)
-    found, learned = _searched(args, who, say), _network(args.weights, say)
+    found, steps = _searched(args, who, say), _steps(args.steps)
     heading = None if args.heading is None else float(np.radians(args.heading))
     made = []
     for c, take in enumerate(library.takes_of(poses)):
@@ -257,7 +267,7 @@ def run_continue(args: argparse.Namespace, say: Say) -> int:
         kept = slice(0, last + 1)
         result = continuing.continue_(
             who.body, take.turns[kept], take.root[kept], args.frames, found,
-            fps=take.fps, seed=args.seed, detail=args.detail, network=learned, goal=args.goal, heading=heading,
+            fps=take.fps, seed=args.seed, detail=args.detail, steps=steps, goal=args.goal, heading=heading,
         )  # fmt: skip
         rot, root = on_body.from_body(who, result.turns, result.root + [0, 0, _floor(poses, c)])
         before = np.zeros((last + 1, result.contact.shape[1]), bool)
@@ -286,7 +296,10 @@ def run_check(args: argparse.Namespace, say: Say) -> int:
     if not args.only_own:
         parts.append(library.of_takes(who.body, library.takes_of(pose_set.load(CLIPS), who.body)))
     *_, result = checking.check(
-        library.favouring(library.joined(parts), args.clip_weights), takes, _network(args.weights, say)
+        library.favouring(library.joined(parts), args.clip_weights),
+        takes,
+        _network(args.weights, say),
+        _steps(args.steps),
     )
     assert isinstance(result, checking.Checked)
     for words in result.words:
@@ -365,22 +378,25 @@ def run_eval(args: argparse.Namespace, say: Say) -> int:
     if args.use_test_set and args.split_file is None:
         raise ValueError("--use_test_set: expected --split_file, which names the takes")
     if args.use_test_set:
-        parts = {"test": step_figures.test_takes(args.split_file, takes)}
+        parts = {"test": step_figures.held_out(args.split_file, takes)}
         held_takes = [take.name for take in parts["test"]]
     else:
         parts = {name: material.of(takes, subjects) for name, subjects in SPLITS.items()}
         held_takes = held
-    steps = step_figures.loaded(args.predictors, held_takes)
+    judged = step_figures.loaded(args.predictors, held_takes)
+    steps = None if args.no_network else _steps(args.steps)
+    if steps is not None:
+        step_figures.require_unseen(steps, args.steps, held)
     frames = sum(len(t.root) for t in takes)
     about = card.Data(tuple(path.name for path in args.data), frames, f"subjects {', '.join(held)}", library.FPS)
     found = itertools.chain(
-        () if args.only_predictors else figures.measured(body, takes, learned, SPLITS, args.seed),
-        step_figures.measured(steps, body, parts, args.num_frames),
+        () if args.only_predictors else figures.measured(body, takes, learned, SPLITS, args.seed, steps),
+        step_figures.measured(judged, body, parts, args.num_frames),
     )
 
     def sections() -> list[str]:
-        own = [] if args.only_predictors else _growth(body, takes, learned)
-        return [*own, *step_figures.sections(steps, body, parts)]
+        own = [] if args.only_predictors else _growth(body, takes, steps)
+        return [*own, *step_figures.sections(judged, body, parts)]
 
     return evaluate(args, say, "motion", VERSION, about, found, WHY, sections)
 
@@ -398,7 +414,7 @@ WHY = {
 """What was tried for a figure that is missed, and what holds it back, by words of its name."""
 
 
-def _growth(body: Skeleton, takes: list[Take], learned: Network | None) -> list[str]:
+def _growth(body: Skeleton, takes: list[Take], steps: Predictor | None) -> list[str]:
     """Sections of the page: how errors and speeds grow over the frames ahead."""
     parts = []
     held = [subject for subjects in SPLITS.values() for subject in subjects]
@@ -406,7 +422,7 @@ def _growth(body: Skeleton, takes: list[Take], learned: Network | None) -> list[
     for name, subjects in SPLITS.items():
         found = figures.cut(figures.Split(name, tuple(material.of(takes, subjects))), max(figures.AHEAD), 0)
         if found is not None:
-            curves = figures.growth(own, found, learned)
+            curves = figures.growth(own, found, steps)
             for part, unit, title in ((0, "mm", "MPJPE, Hips at the origin"), (2, "m/s", "speed of the Hips")):
                 parts.append(page.section(f"{name}: {title}", _curves(curves, part, unit, title, f"{name}-{part}")))
     return parts

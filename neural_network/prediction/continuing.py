@@ -16,15 +16,17 @@ import numpy as np
 from ..core.skeleton import Skeleton
 from ..ik import held_feet
 from ..motion import features
-from . import gaps, nearest
+from . import blending, gaps, nearest
 from .filling import STANDS
 from .gaps import HISTORY, Gaps
 from .library import FPS, PLACES, Library, numbers_of
 from .nearest import Window
-from .network import Network
+from .predictor import Predictor
 
 PREDICTED = 60  # frames at 30 a second that are an average
 AGAIN = 15  # frames at 30 a second after which the library is searched again
+CHOICES = 8  # windows to choose from, where the nearest one comes to a halt
+HALTS = 0.5  # share of the pace below which a window does
 STAYS = 0.6  # of the cost of another frame that going on with the same clip may have
 HISTORY_SPEED = 0.5  # how much of the speed at the beginning stays in mind
 TURNS = np.radians(60.0)  # a second, at most, that a body turns towards its goal
@@ -61,7 +63,7 @@ def continue_(
     fps: float = FPS,
     seed: int = 0,
     detail: float = 0.0,
-    network: Network | None = None,
+    steps: Predictor | None = None,
     goal: np.ndarray | None = None,
     heading: float | None = None,
     hold: bool = True,
@@ -77,7 +79,7 @@ def continue_(
         fps: frames a second of both.
         seed: 0 is the likeliest motion, others are variations of it.
         detail: 0 to 1, see :func:`.filling.steps`.
-        network: None: the library alone.
+        steps: what it says of the first two seconds goes into that average as far as :mod:`.blending` says; None: nothing does.
         goal: (2) [m] a place on the floor to go to.
         heading: [rad] about +Z, 0 along -Y, to go in; not with ``goal``.
         hold: whether standing feet are held.
@@ -95,7 +97,7 @@ def continue_(
     before = min(HISTORY, int((len(root) - 1) / step) + 1)
     past = features.resampled(turns, root, len(root) - 1 - step * np.arange(before)[::-1])
     way = None if goal is None and heading is None else (goal, heading)
-    made, phase = _predicted(past, min(count, PREDICTED), library, seed, detail, network, steered=way is not None)
+    made, phase = _predicted(past, min(count, PREDICTED), library, seed, detail, steps, steered=way is not None)
     track = _Track(library, *made, before, seed, phase)
     while track.frames < before + count:
         track.play_on(way)
@@ -114,7 +116,13 @@ Past = tuple[np.ndarray, np.ndarray]
 
 
 def _predicted(
-    past: Past, count: int, library: Library, seed: int, detail: float, network: Network | None, steered: bool
+    past: Past,
+    count: int,
+    library: Library,
+    seed: int,
+    detail: float,
+    steps: Predictor | None,
+    steered: bool,
 ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], float]:
     """Turns, root, contact and source of what is known and of the next ``count`` frames, where nobody says how the way goes and the
     library has something to go on with; and by what factor the pace of the frames known is to be taken (:func:`_phase`)."""
@@ -134,6 +142,11 @@ def _predicted(
         return known
     # What is held still where little fits is right on average; whoever asks for motion wants some, so the average of windows is taken.
     rows, stands = guide.mean, guide.contact > STANDS
+    sharing = None if steps is None or before < 2 else blending.sharing_of(steps)
+    if steps is not None and sharing is not None:
+        shares = blending.share(sharing, guide.spread[:, before:])[..., None]
+        said = steps.rows(library.body, own.turns[:, :before], own.root[:, :before], count)
+        rows = np.concatenate([rows[:, :before], rows[:, before:] + shares * (said - rows[:, before:])], axis=1)
     rows = rows + detail * (guide.best - rows)
     turns, root = features.put_at(place, *features.from_rows(np.asarray(rows, float), library.body.leg_length))
     turns[0, :before], root[0, :before] = past
@@ -153,7 +166,7 @@ def _phase(library: Library, windows: Sequence[Window], before: int) -> float:
         first, last = max(int(clip[0]), at - CYCLE // 2), min(int(clip[-1]), at + CYCLE)
         way = np.linalg.norm(np.diff(library.root[first : last + 1, :2].astype(float), axis=0), axis=1)
         own = way[max(0, at - first - before + 1) : at - first]
-        if len(own) < before // 2 or len(way) < CYCLE or min(own.mean(), way.mean()) * FPS < WALKS:
+        if len(own) < max(1, before // 2) or len(way) < CYCLE or min(own.mean(), way.mean()) * FPS < WALKS:
             continue
         found.append(np.log(way.mean() / own.mean()))
     return float(np.exp(np.clip(np.mean(found), -np.log(FASTER), np.log(FASTER)))) if found else 1.0
@@ -204,13 +217,15 @@ class _Track:
             wanted[PLACES:] += HISTORY_SPEED * (self.steady[PLACES:] - wanted[PLACES:])
         turn = None if way is None else np.array([self.wish(way)])
         ends = nearest.Ends(AGAIN, wanted[None], turn=turn, moves=(moving, False))
-        first = last < self.before
-        window = nearest.varied(own, ends, self.seed if first else 0)[0]
-        begin = int(window.begin[0])
+        windows = nearest.varied(own, ends, self.seed if last < self.before else 0, CHOICES)
+        windows = [window for window in windows if np.isfinite(window.cost[0])]
+        begins = [int(window.begin[0]) for window in windows]
         here = int(self.source[last])
         if way is None and here >= 0 and own.left[here] >= AGAIN:
             cost = float(own.weighed(np.sum((own.numbers[[here]] - wanted) ** 2, axis=1), np.array([here]))[0])
-            begin = here if STAYS * cost <= float(window.cost[0]) else begin
+            if not windows or STAYS * cost <= float(windows[0].cost[0]):
+                begins.insert(0, here)
+        begin = next((b for b in begins if self.goes(b)), begins[0] if begins else max(here, 0))
         played, frames = self.paced(begin)
         if way is not None:
             played = self.bent(*played, self.wish(way))
@@ -221,6 +236,14 @@ class _Track:
         self.root = np.concatenate([self.root, root[0, 1:]])
         self.contact = np.concatenate([self.contact, own.contact[frames[1:]]])
         self.source = np.concatenate([self.source, frames[1:]])
+
+    def goes(self, begin: int) -> bool:
+        """Whether the library goes on from ``begin`` about as far as a walk at this pace does: nobody who walks comes to a halt."""
+        own = self.library
+        if self.pace * FPS < WALKS:
+            return True
+        some = min(AGAIN, int(own.left[begin]))
+        return bool(np.linalg.norm(own.root[begin + some, :2] - own.root[begin, :2]) >= HALTS * self.pace * some)
 
     def paced(self, begin: int) -> tuple[Past, np.ndarray]:
         """``AGAIN`` frames of the library from ``begin``, or as many as its clip has, at the pace of the beginning: played a

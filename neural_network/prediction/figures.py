@@ -22,6 +22,7 @@ from . import continuing, filling, gaps, library, material, nearest
 from .gaps import HISTORY, Gaps
 from .library import FPS, Library, Take
 from .network import Network
+from .predictor import Predictor
 
 GAPS = (15, 30, 60)
 """Frames from the last known frame to the key."""
@@ -64,7 +65,12 @@ def look(body: Skeleton, turns: np.ndarray, root: np.ndarray) -> Seen:
 
 
 def measured(
-    body: Skeleton, takes: Sequence[Take], network: Network | None, splits: dict[str, tuple[str, ...]], seed: int = 0
+    body: Skeleton,
+    takes: Sequence[Take],
+    network: Network | None,
+    splits: dict[str, tuple[str, ...]],
+    seed: int = 0,
+    steps: Predictor | None = None,
 ) -> Iterator[Figure]:
     """Every figure; ``splits`` names the subjects of each split, the first of which has bars."""
     held = [subject for subjects in splits.values() for subject in subjects]
@@ -74,10 +80,10 @@ def measured(
         if not split.takes:
             continue
         yield from fill_figures(own, split, network, number == 0, seed)
-        yield from ahead_figures(own, split, network, number == 0, seed)
+        yield from ahead_figures(own, split, steps, number == 0, seed)
         if number == 0:
-            yield from long_figures(own, split, network)
-            yield from cycle_figures(own, split, network)
+            yield from long_figures(own, split, steps)
+            yield from cycle_figures(own, split, steps)
             yield from own_figures(body, split)
             yield time_figure(own, split, network)
 
@@ -218,12 +224,12 @@ def _held_figures(
 # ---------------------------------------------------------------- continue
 
 
-def ahead_figures(own: Library, split: Split, network: Network | None, barred: bool, seed: int) -> Iterator[Figure]:
+def ahead_figures(own: Library, split: Split, steps: Predictor | None, barred: bool, seed: int) -> Iterator[Figure]:
     """MPJPE (Hips' head at the origin) and global error after each number of frames."""
     found = cut(split, max(AHEAD), 0)
     if found is None:
         return
-    curves = growth(own, found, network)
+    curves = growth(own, found, steps)
     del curves["captured"]
     count, label = len(found.take), f"{split.name}: continue"
     rng = np.random.default_rng([seed, 5])
@@ -249,17 +255,19 @@ def ahead_figures(own: Library, split: Split, network: Network | None, barred: b
     yield Figure(name, rmse.pop("ours"), "1", "lower", count, None, None, rmse)
 
 
-def growth(own: Library, found: Cut, network: Network | None) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def growth(
+    own: Library, found: Cut, steps: Predictor | None = None
+) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """By method, and for the true takes ("captured"): local and global errors (G, frames) [mm] of every frame that was made, and the
     speed (G, frames) [m/s] of the Hips along the ground."""
     true, _ = gaps.local(found.gaps)
     body = own.body
     heads = fk.walk(body.parents, true.turns, body.offsets, true.root)[1][:, ~true.known]
     last = true.root[:, true.before - 1]
-    rows = answers(own, true, network)
+    rows = answers(own, true, None)
     frames, known = heads.shape[1], slice(0, true.before)
     gone_on = [
-        continuing.continue_(body, turns[known], root[known], frames, own, network=network)
+        continuing.continue_(body, turns[known], root[known], frames, own, steps=steps)
         for turns, root in zip(true.turns, true.root, strict=True)
     ]
     rows["ours"] = rows["ours"].copy()
@@ -288,7 +296,7 @@ def _speeds(root: np.ndarray, last: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.norm(steps, axis=-1) * FPS)
 
 
-def long_figures(own: Library, split: Split, network: Network | None) -> Iterator[Figure]:
+def long_figures(own: Library, split: Split, steps: Predictor | None) -> Iterator[Figure]:
     """500 frames from every start: alive, at the take's own speed, with feet that stand."""
     alive, ratios, slides, clean, count = [], [], [], [], 0
     for take in split.takes:
@@ -297,7 +305,7 @@ def long_figures(own: Library, split: Split, network: Network | None) -> Iterato
         clean.append(metrics.slides(whole.points, whole.contact))
         for last in range(HISTORY, len(take.root), LONG_EVERY):
             rows = slice(last - HISTORY, last)
-            made = continuing.continue_(own.body, take.turns[rows], take.root[rows], LONG, own, network=network)
+            made = continuing.continue_(own.body, take.turns[rows], take.root[rows], LONG, own, steps=steps)
             seen = look(own.body, made.turns, made.root)
             alive.append(min(_spread(seen.heads), _spread(seen.heads[-100:])) > ALIVE * spread)
             ratios.append(_speed(made.root) / speed)
@@ -313,26 +321,24 @@ def long_figures(own: Library, split: Split, network: Network | None) -> Iterato
     yield Figure(f"{label}, skate over clean", ratio, "1", "lower", count, 1.2)
 
 
-def cycle_figures(own: Library, split: Split, network: Network | None) -> Iterator[Figure]:
+def cycle_figures(own: Library, split: Split, steps: Predictor | None) -> Iterator[Figure]:
     """Free cycles: ten seconds of walking from one, without any input."""
-    alive, speeds, steps = [], [], []
+    alive, speeds, paces = [], [], []
     for take in split.takes:
         if len(take.root) < FPS + 2:
             continue
         second = slice(0, int(FPS))
-        made = continuing.continue_(
-            own.body, take.turns[second], take.root[second], int(10 * FPS), own, network=network
-        )
+        made = continuing.continue_(own.body, take.turns[second], take.root[second], int(10 * FPS), own, steps=steps)
         seen, whole = look(own.body, made.turns, made.root), look(own.body, take.turns, take.root)
         alive.append(_spread(seen.heads[-60:]) > ALIVE * _spread(whole.heads))
         speeds.append(_speed(made.root) / _speed(take.root))
-        steps.append(strides(own.body, seen.heads) / 10)
+        paces.append(strides(own.body, seen.heads) / 10)
     label = f"{split.name}: free cycles, ten seconds from one"
     yield Figure(f"{label}, still walking in the last two", float(np.mean(alive)), "share", "higher", len(alive), 1.0)
     yield Figure(
         f"{label}, mean speed off the takes' own", abs(float(np.mean(speeds)) - 1), "1", "lower", len(alive), 0.1
     )
-    yield Figure(f"{label}, strides a second", float(np.mean(steps)), "1/s", "higher", len(alive))
+    yield Figure(f"{label}, strides a second", float(np.mean(paces)), "1/s", "higher", len(alive))
 
 
 def strides(body: Skeleton, heads: np.ndarray) -> int:

@@ -83,6 +83,8 @@ class Guides:
     """(G, F, feet) 0 to 1, in how much of the average each foot stands; 0 in known frames."""
     share: np.ndarray
     """(G) 0 to 1, how much of ``mean`` is in the root and the legs of ``first``."""
+    spread: np.ndarray
+    """(G, F) how much the windows differ: root mean square deviation of their turns, as 6D, from ``mean``; infinite without any."""
 
 
 def local(gaps: Gaps) -> tuple[Gaps, features.Place]:
@@ -145,6 +147,9 @@ def guides(
         any_window[:, None, None], np.einsum("kg,kgfr->gfr", weight, bridged), straight[:, inside]
     )
     best[:, inside] = np.where(any_window[:, None, None], bridged[0], straight[:, inside])
+    off = np.einsum("kgfr,kgfr->kgf", (d := (bridged - mean[:, inside])[..., 3:]), d) / d.shape[-1]
+    spread = np.zeros(rows.shape[:2])
+    spread[:, inside] = np.where(any_window[:, None], np.sqrt(np.einsum("kg,kgf->gf", weight, off)), np.inf)
     costs = nearest.parts(library, ends, found[0])
     share = np.stack([trust(part, n, bool(gaps.after), k) for k, part in enumerate(costs)])
     share[1] *= share[0]  # who does not walk as others do does not swing the arms as they do
@@ -154,7 +159,7 @@ def guides(
     source[:, inside] = np.where(any_window[:, None], frames[0], -1)
     contact = np.zeros((*source.shape, library.contact.shape[1]))
     contact[:, inside] = np.einsum("kg,kgfc->gfc", weight, library.contact[frames].astype(float))
-    return Guides(first_answer, mean, best, straight, tuple(found), source, contact, share[0])
+    return Guides(first_answer, mean, best, straight, tuple(found), source, contact, share[0], spread)
 
 
 def trust(cost: np.ndarray, length: int, ends: bool, part: int = 0) -> np.ndarray:

@@ -24,6 +24,7 @@ from ..motion.states import FPS, GROUND, Layout
 KIND = "motion predictor"
 KINDS = {"mlp": "mlp", "gru": "gru", "transformer_reg": "window", "transformer": "causal", "direct": "window"}
 """Mode -> the kind of its encoder."""
+SHIPPED = Path(__file__).resolve().parents[2] / "training_data" / "weights" / "motion_steps.npz"
 AHEAD = 60
 """Frames that ``direct`` says at once."""
 FADES = 5.0
@@ -120,6 +121,11 @@ def load(path: str | os.PathLike[str]) -> Predictor:
         raise ValueError(f"{name}: the network does not fit its mode and layout")
     tensors = encoder.require(model.tensors, shapes(own, design), name)
     return make(about["mode"], about["layout"], design, tensors, about)
+
+
+def shipped() -> Predictor | None:
+    """The predictor that came with this Neural IK; None where none did."""
+    return load(SHIPPED) if SHIPPED.exists() else None
 
 
 def save(path: str | os.PathLike[str], found: Predictor) -> None:

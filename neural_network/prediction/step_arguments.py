@@ -106,6 +106,10 @@ def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
         "--curriculum", action="store_true", default=None, help="walks first, then runs, then jumps, then all"
     )
     what.add_argument("--batch-size", dest="batch", type=positive(int), help="windows in a step (512)")
+    what.add_argument(
+        "--sharing", action="store_true",
+        help="find out on the validation takes how much of it Continue is to take, beside a library of the others",
+    )  # fmt: skip
     what.add_argument("--as-captured", action="store_true", help="no mirror images, no other speeds")
     return out
 

@@ -34,16 +34,21 @@ def loaded(paths: Sequence[Path], left_out: Sequence[str]) -> dict[str, Predicto
     out: dict[str, Predictor] = {}
     for path in paths:
         found = predictor.load(path)
-        seen = sorted(t for t in found.about.get("takes", []) if material.subject_of(t) in left_out or t in left_out)
-        if seen:
-            raise ValueError(
-                f"{path.name}: expected a predictor that learned nothing from what it is judged on, got {', '.join(seen[:4])}"
-            )
+        require_unseen(found, path, left_out)
         out[found.mode if found.mode not in out else path.name] = found
     return out
 
 
-def test_takes(path: Path, takes: Sequence[Take]) -> list[Take]:
+def require_unseen(found: Predictor, path: Path, left_out: Sequence[str]) -> None:
+    """Raise ValueError for a predictor that has learned from one of these subjects or takes."""
+    seen = sorted(t for t in found.about.get("takes", []) if material.subject_of(t) in left_out or t in left_out)
+    if seen:
+        raise ValueError(
+            f"{path.name}: expected a predictor that learned nothing from what it is judged on, got {', '.join(seen[:4])}"
+        )
+
+
+def held_out(path: Path, takes: Sequence[Take]) -> list[Take]:
     """The takes that a file of :mod:`.step_trainer` holds out for test; ValueError for another file, or where none is in the data."""
     try:
         names = json.loads(path.read_text(encoding="utf-8"))["test"]

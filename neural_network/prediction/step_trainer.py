@@ -24,7 +24,7 @@ from ..learning.loop import state_path
 from ..learning.steps import steps_of
 from ..learning.stopping import clear_cancel_file
 from ..motion import states
-from . import material, predictor, rollouts, step_windows
+from . import blending, material, predictor, rollouts, step_windows
 from .gaps import HISTORY
 from .library import Take
 from .step_arguments import learning_of
@@ -87,6 +87,9 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
         "acknowledgement": ACKNOWLEDGEMENT,
     }
     found = predictor.make(args.mode, args.layout, design, tensors, about)
+    sharing = blending.fit(found, body, takes, held) if args.sharing else None
+    if sharing is not None:
+        about["sharing"] = list(sharing)
     predictor.save(args.weights, found)
     figures = {name: rollouts.summary(one) for name, one in rollouts.measured({args.mode: found}, body, held).items()}
     if args.json is not None:

@@ -16,13 +16,14 @@ from ...core.messages import counted
 from ...core.skeleton import Skeleton
 from ...ik import held_bones
 from ...motion import features
-from ...prediction import checking, continuing, filling
+from ...prediction import checking, continuing, filling, predictor
 from ...prediction import library as libraries
 from ...prediction import network as networks
 from ...prediction.checking import Checked
 from ...prediction.filling import Filled
 from ...prediction.library import Library, Take
 from ...prediction.network import Network
+from ...prediction.predictor import Predictor
 from ...rigs import on_body
 from ...rigs.on_body import Character
 from ..host import contact_markers, rig, shown_motion
@@ -63,6 +64,7 @@ def library(
 
 
 _networks: list[Network | None] = []
+_steps: list[Predictor | None] = []
 
 
 def network() -> Network | None:
@@ -72,11 +74,19 @@ def network() -> Network | None:
     return _networks[0]
 
 
+def steps() -> Predictor | None:
+    """The shipped predictor of steps, read once; None where none came with this Neural IK."""
+    if not _steps:
+        _steps.append(predictor.shipped())
+    return _steps[0]
+
+
 def forget() -> None:
-    """Forget library, network and what was measured."""
+    """Forget library, networks and what was measured."""
     _libraries.clear()
     _checked.clear()
     _networks.clear()
+    _steps.clear()
 
 
 # ---- Fill
@@ -176,7 +186,7 @@ def go_on(context: bpy.types.Context) -> Generator[Progress, None, Made]:
         fps=shown.fps,
         seed=own.variation,
         detail=own.detail,
-        network=network(),
+        steps=steps(),
         goal=goal_of(ob, own.target) if own.target is not None else None,
         heading=_heading(shown, own.turn) if own.target is None and own.use_turn else None,
     )
@@ -221,7 +231,7 @@ def check(context: bpy.types.Context) -> Generator[Progress, None, tuple[str, Ch
     clips = yield from own_clips.of_character(context, ob, who, False)
     searched = yield from library(context, ob, who, None)
     found: Checked | None = None
-    for step in checking.check(searched, [Take(*clip) for clip in clips], network()):
+    for step in checking.check(searched, [Take(*clip) for clip in clips], network(), steps()):
         if isinstance(step, Checked):
             found = step
         else:
