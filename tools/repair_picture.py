@@ -66,14 +66,17 @@ def _strip(ax: Any, body: Skeleton, turns: np.ndarray, root: np.ndarray) -> None
     frames = np.linspace(0, len(root) - 1, min(FIGURES, len(root))).astype(int)
     for place, i in enumerate(frames):
         shift = place * APART - heads[i, 0, :2] @ ahead
-        _figure(ax, body, heads[i], points[i], ahead, shift)
+        stick_figure(ax, body, heads[i], points[i], ahead, shift)
     ax.axhline(0, color=FLOOR, lw=0.6)
     ax.set_aspect("equal")
     ax.set_xlim(-0.8, FIGURES * APART)
     ax.axis("off")
 
 
-def _figure(ax: Any, body: Skeleton, heads: np.ndarray, points: np.ndarray, ahead: np.ndarray, shift: float) -> None:
+def stick_figure(
+    ax: Any, body: Skeleton, heads: np.ndarray, points: np.ndarray, ahead: np.ndarray, shift: float
+) -> None:
+    """Draw one pose on axes, seen from the side: along the ground, moved by ``shift``, and up."""
     along = heads[:, :2] @ ahead + shift
     for j, parent in enumerate(body.parents.tolist()):
         if parent >= 0:

@@ -33,7 +33,11 @@ Say = Callable[[str], None]
 
 
 class TorchTask(Protocol):
-    """What a wing says about its learning."""
+    """What a wing says about its learning.
+
+    It may also have ``alike(step, device) -> int``: steps of one number do the same operations on tensors of the same shapes, none of
+    which is made of numbers on the processor, so that a GPU can play them again as it recorded them.
+    """
 
     def module(self) -> nn.Module:
         """The network with its first weights, float32, which are drawn from PyTorch's own seed. It may have no buffers that learn."""

@@ -16,7 +16,7 @@ from ..learning.steps import StepSettings
 from .network import SHIPPED
 
 DEFAULTS = StepSettings(
-    steps=6000, round=250, lr=1e-3, adam=AdamSettings(beta2=0.99, decay=0.01, clip=1.0, average=0.999)
+    steps=40_000, round=500, lr=1e-3, adam=AdamSettings(beta2=0.99, decay=0.05, clip=1.0, average=0.999)
 )
 
 
@@ -57,22 +57,22 @@ def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
         help="weights whose answers are to be averaged with these: both are written",
     )
     shape = out.add_argument_group("network and examples")
-    shape.add_argument("--width", type=positive(int), default=160, help="channels")
+    shape.add_argument("--width", type=positive(int), default=144, help="channels")
     shape.add_argument("--depth", type=positive(int), default=4, help="Transformer blocks")
-    shape.add_argument("--heads", type=positive(int), default=5, help="of attention")
-    shape.add_argument("--wide", type=positive(int), default=320, help="channels inside a block")
-    shape.add_argument("--dropout", type=share, default=0.1, help="share of what a block adds that is left out")
+    shape.add_argument("--heads", type=positive(int), default=6, help="of attention")
+    shape.add_argument("--wide", type=positive(int), default=288, help="channels inside a block")
+    shape.add_argument("--dropout", type=share, default=0.2, help="share of what a block adds that is left out")
     shape.add_argument("--batch-size", type=positive(int), default=256, help="gaps in a step")
     people = out.add_argument_group("how much the people differ that gaps are made of (standard deviations)")
     amount = positive(float, zero=True)
-    people.add_argument("--off", type=amount, default=4.0, help="[degrees] by which every joint is turned")
-    people.add_argument("--wider", type=amount, default=0.1, help="share by which a joint moves more or less")
+    people.add_argument("--off", type=amount, default=7.0, help="[degrees] by which every joint is turned")
+    people.add_argument("--wider", type=amount, default=0.2, help="share by which a joint moves more or less")
     people.add_argument(
-        "--stride", type=amount, default=0.1, help="share by which legs move and the body travels more or less"
+        "--stride", type=amount, default=0.2, help="share by which legs move and the body travels more or less"
     )
-    people.add_argument("--bend", type=amount, default=15.0, help="[degrees a second] by which a way bends")
+    people.add_argument("--bend", type=amount, default=30.0, help="[degrees a second] by which a way bends")
     people.add_argument(
-        "--taller", type=amount, default=0.015, help="[leg lengths] by which the Hips are higher or lower"
+        "--taller", type=amount, default=0.03, help="[leg lengths] by which the Hips are higher or lower"
     )
     return out
 

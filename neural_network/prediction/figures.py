@@ -34,6 +34,7 @@ EVERY = 5  # frames between the starts of gaps in a take
 LONG_EVERY = 30  # of long runs
 ALIVE = 0.5  # share of the true spread of poses above which somebody who walks is alive
 AT_ONCE = 128
+PARTS = ("library or straight", "network alone")  # of our answer: shown beside it, no rivals
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def fill_figures(own: Library, split: Split, network: Network | None, barred: bo
         means = {name: float(values.mean()) for name, values in errors.items()}
         ours, count = means.pop("ours"), len(found.take)
         label = f"{split.name}: fill {length} frames"
-        bar = None if barred else min(means.values())
+        bar = None if barred else min(value for name, value in means.items() if name not in PARTS)
         yield Figure(f"{label}, L2P", ours, "mm", "lower", count, bar, ci95(errors["ours"], found.take, rng), means)
         if barred:
             for rival, bars in (("slerp", OVER_SLERP), ("nearest window, ends blended", OVER_NEAREST)):

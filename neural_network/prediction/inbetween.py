@@ -26,10 +26,10 @@ class Shape:
     """Numbers in, for each frame."""
     rows: int
     """Numbers out."""
-    width: int = 160
+    width: int = 144
     depth: int = 4
-    heads: int = 5
-    wide: int = 320
+    heads: int = 6
+    wide: int = 288
 
 
 def answered(

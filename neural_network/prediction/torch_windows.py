@@ -37,15 +37,15 @@ RATES = 0.8, 1.25  # takes are played slower or faster by a factor between these
 class Variety:
     """How much the people differ that windows are made of; 0 throughout: as they were captured."""
 
-    off: float = 4.0
+    off: float = 7.0
     """[degrees] by which every joint is turned, all frames alike; the standard deviation, as all of these."""
-    wider: float = 0.1
+    wider: float = 0.2
     """By which share of its movement a joint moves more or less."""
-    stride: float = 0.1
+    stride: float = 0.2
     """By which share legs move more or less, all alike, and the body travels."""
-    bend: float = 15.0
+    bend: float = 30.0
     """[degrees a second] by which a way bends."""
-    taller: float = 0.015
+    taller: float = 0.03
     """[leg lengths] by which the Hips are higher or lower."""
 
 

@@ -2,19 +2,21 @@
 """The network that fills gaps in NumPy: what it leaves alone, mirror images, how much it is worth, its file and the shipped weights."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from neural_network.core.reference_rig import reference
 from neural_network.learning import model_file
-from neural_network.motion import features
-from neural_network.prediction import gaps, inbetween, library, network
+from neural_network.motion import features, pose_set
+from neural_network.prediction import filling, gaps, inbetween, library, network
 from neural_network.prediction.gaps import Gaps, Guides
 from neural_network.prediction.inbetween import Shape
 from neural_network.prediction.network import Network
 from neural_network.rigs import on_body
 
+DATA = Path(__file__).parents[2] / "training_data" / "training_data.npz"
 BODY = on_body.found(reference()).body
 SMALL = Shape(told=gaps.told_count(141), rows=141, width=8, depth=1, heads=2, wide=16)
 
@@ -110,6 +112,29 @@ def test_other_files_are_refused_in_words(tmp_path, two, about, drop, words):
 def test_weights_that_are_not_there_say_how_to_get_them(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"standalone_trainer\.py motion"):
         network.load(tmp_path / "none.npz")
+
+
+def test_variations_and_detail_work_with_the_shipped_networks():
+    takes = library.takes_of(pose_set.load(DATA), BODY)
+    own = library.of_takes(BODY, takes)
+    walk = max((t for t in takes if "walk" in t.name.lower()), key=lambda t: len(t.root))
+    turns, root = library.at_rate(walk)
+    keys, learned = [5, 30], network.load()
+
+    def made(**how: float) -> np.ndarray:
+        found = filling.fill(BODY, turns, root, keys, own, network=learned, **how)
+        assert np.array_equal(found.turns[keys], turns[keys])
+        assert np.array_equal(found.root[keys], root[keys])
+        return features.to_rows(found.turns, found.root, BODY.leg_length)[6:30]
+
+    likeliest = made()
+    assert np.array_equal(likeliest, made())
+    assert np.abs(likeliest - made(seed=3)).max() > 1e-3
+    # At full detail only the nearest window counts, with a network or without one.
+    rough = filling.fill(BODY, turns, root, keys, own, detail=1.0, hold=False)
+    with_network = filling.fill(BODY, turns, root, keys, own, detail=1.0, hold=False, network=learned)
+    assert np.allclose(rough.turns, with_network.turns, atol=1e-5)
+    assert np.abs(likeliest - made(detail=0.5)).max() > 1e-3
 
 
 def test_shipped_weights_say_what_they_are_and_have_not_seen_whom_they_are_judged_on():
