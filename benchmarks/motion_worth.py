@@ -121,8 +121,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="POSES")
     parser.add_argument("--weights", type=Path, nargs="+", required=True, metavar="FOLD.npz")
     args = parser.parse_args(argv)
-    body, takes = material.read(args.data, only_numbered=True)
-    every = [case for path in args.weights for case in cases(body, takes, network.load(path))]
+    try:
+        body, takes = material.read(args.data, only_numbered=True)
+        every = [case for path in args.weights for case in cases(body, takes, network.load(path))]
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
     counts = levels(every)
     alone = {"interpolation": (0, -50), "library": (-50, 50), "network": (50, 50), "half and half": (0, 50)}
     for name, (by_network, by_any) in alone.items():
