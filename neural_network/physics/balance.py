@@ -82,7 +82,9 @@ def contacts_of(
         rows = [points[0].shape[1] + names.index(name) for name in HANDS]
         pull[:, rows] = held
         cost[pull] = support.HELD
-    return Contacts(every, normals(every, ground), cost, pull, height)
+    soles_of = [b for foot, toe in zip(skeleton.feet, skeleton.toes, strict=True) for b in (foot, foot, toe, toe, toe)]
+    moved = np.array([*soles_of, *(b for b, _ in bones), *hands])
+    return Contacts(every, normals(every, ground), cost, pull, height, moved)
 
 
 def normals(points: np.ndarray, ground: Ground, step: float = 0.01) -> np.ndarray:
@@ -108,8 +110,7 @@ def of_body(
     centre = dynamics.centre_of_mass(body, turned, heads)
     wrench = dynamics.root_wrench(body, turned, heads, fps, centre) / body.weight
     wrench[:, 3:] /= skeleton.leg_length
-    contacts = contacts_of(skeleton, turned, heads, ground, held)
-    inner = Contacts(*(getattr(contacts, key)[1:-1] for key in ("points", "normals", "cost", "held", "height")))
+    inner = contacts_of(skeleton, turned, heads, ground, held).some(slice(1, -1))
     found = support.nearest(inner, wrench, centre[1:-1], skeleton.leg_length)
     score = np.linalg.norm(found.rest, axis=1)
     return Balance(np.concatenate([score[:1], score, score[-1:]]), found, wrench, centre)

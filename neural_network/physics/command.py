@@ -19,7 +19,7 @@ from ..learning.evaluation import Commands, add_command, add_eval, evaluate, req
 from ..motion import contact_file, pose_set
 from ..motion.pose_set import PoseSet
 from ..rigs import on_body
-from . import balance, figures, physical
+from . import balance, figures, mending, physical
 from .figures import Repaired
 from .physical import Physical
 
@@ -116,7 +116,7 @@ def run_mend(args: argparse.Namespace, say: Say) -> int:
 def _line(name: str, done: Physical) -> str:
     was = done.before["score"]
     if done.sound:
-        return f"{name}: sound, left as it is; balance score {was:.2f}"
+        return f"{name}: {'left' if done.notes else 'sound, left'} as it is; balance score {was:.2f}"
     told = [f"balance score {was:.2f} to {done.after['score']:.2f}"]
     told += [
         f"{words} {done.before[key]:.1f} to {done.after[key]:.1f} mm"
@@ -142,7 +142,7 @@ def run_balance(args: argparse.Namespace, say: Say) -> int:
         turns, way = on_body.to_body(who, rot, root)
         score = balance.balance(who.body, turns, way, fps, _floor(poses, clip), given.rows(rows).hands).score
         clips.append({"clip": name, "mean": float(score.mean()), "worst": float(score.max()), "score": score.tolist()})
-        share = float((score > physical.HANGS).mean()) * 100
+        share = float((score > mending.HANGS).mean()) * 100
         say(
             f"{name}: balance score {score.mean():.2f}, at worst {score.max():.2f}; nothing carries {share:.0f} % of its frames"
         )

@@ -10,11 +10,11 @@ Feet are held exactly afterwards (:mod:`..ik.held_feet`).
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.contacts import foot_points
+from ..core.contacts import foot_points, runs
 from ..core.skeleton import Skeleton
 from ..ik import held_feet
 from ..ik.foot_pins import Ground, flat_ground
@@ -24,6 +24,8 @@ from .masses import Masses, masses
 from .support import Contacts, Nearest
 from .unknowns import SIZE, Posed, by_part, pose
 
+HANGS = 0.5  # [body weights] more than this for longer than
+LONG = 0.2  # [s] this, and a body hangs in the air
 RATE = 30.0  # [1/s] that weights of frames are counted at
 
 
@@ -48,7 +50,9 @@ class Weights:
 
 
 WEIGHTS = Weights()
+ENOUGH = 1e-3  # share by which a step has to lower the value, or it is the last
 TRIES, SHORTER = 4, 0.4  # of a step that makes things worse
+USELESS = 1e3  # what a force costs at points that are left out
 
 
 @dataclass(frozen=True)
@@ -79,12 +83,24 @@ class _State:
     above: np.ndarray
     """(F, feet, 3) [m] of them above the ground."""
     about: np.ndarray | None = None
+    contacts: Contacts | None = None
     nearest: Nearest | None = None
     robust: np.ndarray | None = None
     """(F - 2) how much each frame's rest counts."""
 
 
-def _state(task: Task, values: np.ndarray, weighed: bool) -> _State:
+def _carried(state: _State, fps: float) -> np.ndarray:
+    """(F - 2) bool: frames that contacts could carry; not those of a body that hangs in the air for longer than a moment."""
+    out = np.ones(0, bool)
+    if state.nearest is not None:
+        size = np.linalg.norm(state.nearest.rest, axis=1)
+        out = np.ones(len(size), bool)
+        for first, last in runs(size > HANGS):
+            out[first:last] = last - first < LONG * fps
+    return out
+
+
+def _state(task: Task, values: np.ndarray, weighed: bool, carried: np.ndarray | None = None) -> _State:
     posed = pose(task.body, task.turns, task.root, values)
     points = foot_points(task.body.skeleton, posed.turned, posed.heads)
     above = points[..., 2] - task.ground(points[..., :2])
@@ -94,24 +110,26 @@ def _state(task: Task, values: np.ndarray, weighed: bool) -> _State:
     about = dynamics.centre_of_mass(task.body, posed.turned, posed.heads)
     wrench = dynamics.root_wrench(task.body, posed.turned, posed.heads, task.fps, about) / task.body.weight
     wrench[:, 3:] /= length
-    contacts = balance.contacts_of(task.body.skeleton, posed.turned, posed.heads, task.ground, task.hands)
-    contacts = _standing(contacts, task.contact)
+    every = balance.contacts_of(task.body.skeleton, posed.turned, posed.heads, task.ground, task.hands)
+    contacts = _standing(every, task.contact)
     found = support.nearest(contacts, wrench, about[1:-1], length)
     robust = 1 / (1 + np.sum(found.rest**2, axis=1) / task.weights.far**2)
-    return _State(posed, points, above, about, found, robust)
+    if carried is not None:
+        robust = robust * carried
+    return _State(posed, points, above, about, contacts, found, robust)
 
 
 def _standing(contacts: Contacts, contact: np.ndarray) -> Contacts:
     """The contacts of the inner frames; a foot that is to stand is on the ground with its lowest point, wherever it is now."""
-    cost = contacts.cost[1:-1].copy()
+    inner = contacts.some(slice(1, -1))
+    cost = inner.cost.copy()
     for foot in range(contact.shape[1]):
         own = slice(balance.SOLE * foot, balance.SOLE * (foot + 1))
         stands = contact[1:-1, foot]
-        height = contacts.height[1:-1, own]
+        height = inner.height[:, own]
         cost[stands, own] = support.cost_at(height - height.min(axis=1, keepdims=True))[stands]
-    near = np.flatnonzero((cost < 1e3).any(axis=0))
-    kept = {key: getattr(contacts, key)[1:-1][:, near] for key in ("points", "normals", "held", "height")}
-    return Contacts(cost=cost[:, near], **kept)
+    near = np.flatnonzero((cost < USELESS).any(axis=0))
+    return replace(inner, cost=cost).some(slice(None), near)
 
 
 @dataclass(frozen=True)
@@ -148,7 +166,7 @@ def _heights(task: Task, state: _State, pins: _Pins) -> tuple[np.ndarray, np.nda
     low = np.take_along_axis(state.above, pins.lowest[..., None], axis=-1)[..., 0]
     w = task.weights
     off = np.where(task.contact, low, np.minimum(low, 0))
-    return off, np.where(task.contact, w.height**-2, w.sunk**-2) * (off != 0)
+    return off, np.where(task.contact, w.height**-2, w.sunk**-2 * (low < 0))
 
 
 def _scales(task: Task) -> tuple[tuple[np.ndarray, int], ...]:
@@ -192,14 +210,30 @@ def _system(task: Task, state: _State, pins: _Pins) -> Normal:
         out.add(slice(0, frames - 1), (before, after), each, (each @ slides[:, k, :, None])[..., 0])
         low = np.take_along_axis(slopes, pins.lowest[:, k, None, None, None], axis=1)[:, 0, 2:]
         out.add(slice(0, frames), (low,), weight[:, k, None, None], (weight * off)[:, k, None])
-    if state.nearest is not None and state.about is not None and state.robust is not None:
+    if (
+        state.nearest is not None
+        and state.about is not None
+        and state.robust is not None
+        and state.contacts is not None
+    ):
         length = skeleton.leg_length
         units = np.array([1.0] * 3 + [length] * 3)[:, None] * task.body.weight
-        parts = tuple(s / units for s in posed.wrench_slopes(task.fps, state.about))
+        parts = tuple(
+            s / units for s in posed.wrench_slopes(task.fps, state.about, _pushes(task, state.contacts, state.nearest))
+        )
         each = state.robust[:, None, None] / w.rest**2
         pull = state.robust[:, None] / w.rest**2 * state.nearest.rest
         out.add(slice(0, frames - 2), parts, each * state.nearest.slope, pull)
     return out
+
+
+def _pushes(task: Task, contacts: Contacts, found: Nearest) -> tuple[np.ndarray, np.ndarray]:
+    """What the ground gives each bone: forces (F - 2, J, 3) [N], and the sums of place times force (F - 2, J, 3, 3)."""
+    force = found.force * task.body.weight
+    places = contacts.points[..., :, None] * force[..., None, :]
+    share = (contacts.bones == np.arange(task.body.skeleton.count)[:, None]).astype(float)
+    flat = share @ places.reshape(*places.shape[:2], 9)
+    return share @ force, flat.reshape(*flat.shape[:2], 3, 3)
 
 
 def task(
@@ -233,19 +267,23 @@ def mended(of: Task) -> Steps:
 def _minimised(of: Task, weighed_steps: int) -> Steps:
     values = np.zeros((len(of.root), SIZE))
     pins, steps = of.weights.pins, of.weights.pins + weighed_steps
-    state = _state(of, values, False)
+    state, carried = _state(of, values, False), None
     for step in range(steps):
         yield step, steps
         weighed = step >= pins
         if step == pins:
-            state = _state(of, values, True)
+            carried = _carried(_state(of, values, True), of.fps)
+            state = _state(of, values, True, carried)
         chosen = _pins(of, state, step == 0)
         change = _system(of, state, chosen).step()
         before, robust, size = _value(of, state, chosen, state.robust), state.robust, 1.0
         for _ in range(TRIES):
-            new = _state(of, values + size * change, weighed)
-            if _value(of, new, chosen, robust) < before:
+            new = _state(of, values + size * change, weighed, carried)
+            after = _value(of, new, chosen, robust)
+            if after < before:
                 values, state = values + size * change, new
                 break
             size *= SHORTER
+        if step > pins and before - after < ENOUGH * before:
+            break
     return state.posed.turns, state.posed.root

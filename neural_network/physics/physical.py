@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core import metrics, rotations
 from ..core.contacts import TRUTH, foot_points, runs
+from ..core.messages import counted
 from ..core.skeleton import Skeleton
 from ..ik import held_bones, held_feet
 from ..ik.foot_pins import Ground, flat_ground, forward
@@ -31,8 +32,7 @@ OFF = 0.012  # [m] and are no farther from the floor, in the median
 SUNK = 3.5  # [mm] and the lowest point of both is no deeper below it on average
 GAIN = 0.4  # [body weights] and no quarter of a second of it could have a score that is lower by more
 AROUND = 0.25  # [s]
-HANGS = 0.5  # [body weights] a score above which a body hangs in the air
-LONG = 0.2  # [s] or is said to
+MEAN = 0.1  # [body weights] nor all of it
 PLACE = (
     0.4,
     0.25,
@@ -107,7 +107,7 @@ def on_a_body(
     steps = weights.steps + weights.pins * (1 if contact is not None else 2)
     done = 0
 
-    def counted(work: Generator[Steps, None, Motion]) -> Generator[Steps, None, Motion]:
+    def numbered(work: Generator[Steps, None, Motion]) -> Generator[Steps, None, Motion]:
         nonlocal done
         while True:
             try:
@@ -126,10 +126,10 @@ def on_a_body(
         return OnBody((turns, root), found, True, before, before, notes=(IN_PLACE,))
     task = mending.task(body, turns, root, fps, found, ground, hands)
     if not given:  # feet that slid, or hung in the air, are seen to stand once others do
-        posed = yield from counted(mending.pinned(task))
+        posed = yield from numbered(mending.pinned(task))
         found = found | standing.find(body, *posed, fps, ground)
         task = mending.task(body, turns, root, fps, found, ground, hands)
-    posed = yield from counted(mending.mended(task))
+    posed = yield from numbered(mending.mended(task))
     held = held_feet.hold(body, *posed, found, fps, ground)
     out = held.turns
     notes: tuple[str, ...] = ()
@@ -140,7 +140,12 @@ def on_a_body(
     width = max(1, round(AROUND * fps))
     gain = np.convolve(before - after, np.ones(width) / width, "same") if len(before) >= width else before - after
     stands = found if given else standing.find(body, turns, root, fps, ground, TRUTH.slow)
-    if _quiet(body, turns, root, fps, stands, ground) and gain.max() < GAIN and (hands is None or not np.any(hands)):
+    if (
+        _quiet(body, turns, root, fps, stands, ground)
+        and gain.max() < GAIN
+        and gain.mean() < MEAN
+        and (hands is None or not np.any(hands))
+    ):
         return OnBody((turns, root), found, True, before, before)
     return OnBody((out, held.root), found, False, before, after, float(held.missing.max(initial=0)), notes)
 
@@ -222,10 +227,10 @@ def _words(done: OnBody, fps: float) -> list[str]:
         out.append(NO_FOOT)
     if done.missing > 2 * held_feet.SHORT:
         out.append(f"Legs do not reach by up to {1000 * done.missing:.0f} mm; check the contacts of those frames.")
-    hangs = [(a, b) for a, b in runs(done.after > HANGS) if b - a >= LONG * fps]
+    hangs = [(a, b) for a, b in runs(done.after > mending.HANGS) if b - a >= mending.LONG * fps]
     if hangs:
         a, b = max(hangs, key=lambda run: run[1] - run[0])
-        also = f", and in {len(hangs) - 1} other places" if len(hangs) > 1 else ""
+        also = f", and in {counted(len(hangs) - 1, 'other place')}" if len(hangs) > 1 else ""
         out.append(
             f"Nothing carries the body from frame {a + 1} to {b} of the action{also}: it is not made to fall. "
             "Mark what it stands on or holds, or move it down there."

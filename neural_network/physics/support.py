@@ -36,6 +36,14 @@ class Contacts:
     """(F, P) bool, points that may pull too, such as a hand at a rail."""
     height: np.ndarray
     """(F, P) [m] above the ground."""
+    bones: np.ndarray
+    """(P) int, that the points move with."""
+
+    def some(self, rows: slice, columns: np.ndarray | slice = slice(None)) -> Contacts:
+        """Those of some frames, of some points."""
+        five = (self.points, self.normals, self.cost, self.held, self.height)
+        points, normals, cost, held, height = (part[rows][:, columns] for part in five)
+        return Contacts(points, normals, cost, held, height, self.bones[columns])
 
 
 @dataclass(frozen=True)

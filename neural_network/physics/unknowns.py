@@ -106,10 +106,14 @@ class Posed:
                 out[..., c.rows] += np.cross(axes[:, None], arm[..., None], axis=2)
         return out
 
-    def wrench_slopes(self, fps: float, about: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def wrench_slopes(
+        self, fps: float, about: np.ndarray, pushes: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(F - 2, 6, 31) each: how :func:`.dynamics.root_wrench` of the inner frames follows the unknowns before, at and after.
 
-        By sums over all that hangs below a joint, of mass x, x x^T, and those of two neighbouring frames; ``about`` (F, 3) stays.
+        By sums over all that hangs below a joint, of mass x, x x^T, and those of two neighbouring frames. ``about`` (F, 3) stays.
+        ``pushes`` are forces (F - 2, J, 3) [N] on the bones, with the sums of place times force (F - 2, J, 3, 3): less the moments of
+        these, whose places move with the bones.
         """
         body, skeleton = self.body, self.body.skeleton
         rate = fps**2
@@ -131,6 +135,11 @@ class Posed:
         force = rate * (s[2:] - 2 * s[1:-1] + s[:-2]) - weight
         # the sum of mass x a^T, a less gravity
         asked = rate * (np.swapaxes(n1[1:], -1, -2) - 2 * n0[1:-1] + n1[:-1]) - s[1:-1, ..., :, None] * GRAVITY
+        pull = rate * (first[2:] - 2 * first[1:-1] + first[:-2]).sum(axis=1) - float(body.mass.sum()) * GRAVITY
+        if pushes is not None:
+            force = force - below(pushes[0])
+            asked = asked - below(pushes[1])
+            pull = pull - pushes[0].sum(axis=1)
         turning = asked - p[1:-1, ..., :, None] * force[..., None, :]
         own = _less_trace(turning)
         out = []
@@ -141,7 +150,6 @@ class Posed:
             (n1[1:], slice(2, None), 1),
         )
         total, whole = float(body.mass.sum()), first.sum(axis=1)
-        pull = rate * (whole[2:] - 2 * whole[1:-1] + whole[:-2]) - total * GRAVITY
         for products, rows, factor in pairs:
             pivot, sums = p[rows], s[rows]
             second = products - sums[..., :, None] * o[..., None, :]

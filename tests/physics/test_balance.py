@@ -17,7 +17,9 @@ def contacts(rng: np.random.Generator, frames: int = 40, points: int = 5) -> Con
     height = rng.uniform(0, 0.06, (frames, points))
     held = np.zeros((frames, points), bool)
     held[::2, 0] = True
-    return Contacts(at, np.broadcast_to([0.0, 0, 1], at.shape), support.cost_at(height), held, height)
+    return Contacts(
+        at, np.broadcast_to([0.0, 0, 1], at.shape), support.cost_at(height), held, height, np.zeros(points, int)
+    )
 
 
 def test_the_nearest_wrench_meets_the_conditions_of_a_least_value(rng: np.random.Generator) -> None:

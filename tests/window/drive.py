@@ -92,7 +92,7 @@ def _on_tab() -> bool:
 def only_panels(*names: str) -> None:
     """Show no other panels of the extension than these, and those expanded."""
     package = "bl_ext.user_default.neural_ik.neural_network.blender"
-    rooms = ("roles", "effectors", "learn", "data", "posing", "motion", "repair", "gait", "teach")
+    rooms = ("roles", "effectors", "learn", "data", "posing", "motion", "repair", "physics", "gait", "teach")
     places = ("host.main_panel", *(f"{room}.panel" for room in rooms))
     modules = [sys.modules[f"{package}.{place}"] for place in places]
     for module in reversed(modules):

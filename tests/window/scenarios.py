@@ -278,6 +278,11 @@ def feet() -> Steps:
     return wing_scenarios.feet(install, Path(OUT))
 
 
+def physics() -> Steps:
+    """A walk in the air, its score, Make Physical, Esc, Accept, undo; see wing_scenarios."""
+    return wing_scenarios.physics(install, Path(OUT))
+
+
 def gait() -> Steps:
     """From a preset to a loop that plays; see gait_scenarios."""
     return gait_scenarios.gait(install, Path(OUT))
@@ -308,6 +313,7 @@ SCENARIOS = {
         gait,
         filling,
         feet,
+        physics,
     )
 }
 drive.run(SCENARIOS[NAME]())

@@ -120,5 +120,9 @@ def test_sliding_feet_are_marked_fixed_and_accepted(zip_path: Path, tmp_path: Pa
     held("feet", zip_path, tmp_path)
 
 
+def test_a_walk_in_the_air_is_weighed_comes_down_and_is_undone(zip_path: Path, tmp_path: Path) -> None:
+    held("physics", zip_path, tmp_path)
+
+
 def test_a_file_that_blender_reads_is_carried_stopped_and_undone(zip_path: Path, tmp_path: Path) -> None:
     held("carried", zip_path, tmp_path)

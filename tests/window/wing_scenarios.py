@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The panels Motion and Fix Feet in a window: two poses of one's own are filled, sliding feet are made to stand, by clicks."""
+"""The panels Motion, Fix Feet and Physics in a window: two poses of one's own are filled, sliding feet are made to stand, a walk in the air
+comes down to the floor, by clicks."""
 
 from __future__ import annotations
 
@@ -141,3 +142,52 @@ def feet(install: Callable[[], Steps], out: Path) -> Steps:
     yield from until(lambda: shown() is None, "the keys")
     assert not all(np.array_equal(keys["co"], every_key()[path]["co"]) for path, keys in slid.items())
     yield from picture(out / "feet_fixed.png", CROP)
+
+
+def physics(install: Callable[[], Steps], out: Path) -> Steps:
+    """A walk that floats, slides and leans: its score over the timeline, Make Physical, Esc, again, Accept, undo."""
+    yield from stage(install, "NEURAL_IK_PT_physics")
+    scene, ob = bpy.context.scene, character()
+    frames = [int(f) for f in every_key()['pose.bones["Hips"].location', 0]["co"][:, 0]]
+    with inside():
+        turn = ob.data.bones["Hips"].matrix_local.to_3x3().inverted()
+        drift, lift = turn @ Vector((0, 0.008, 0)), turn @ Vector((0, 0, 0.08))
+        for curve in curves():
+            if curve.data_path == 'pose.bones["Hips"].location':
+                for point in curve.keyframe_points:
+                    high = 0.5 - 0.5 * np.cos(2 * np.pi * (point.co[0] - frames[0]) / len(frames))
+                    point.co[1] += drift[curve.array_index] * point.co[0] + lift[curve.array_index] * high
+                curve.update()
+        scene.frame_start, scene.frame_end = frames[0], frames[-1]
+        scene.frame_set(frames[len(frames) // 2])
+        bpy.ops.ed.undo_push(message="A walk in the air")
+    lifted = every_key()
+    scores, overlay = wing("physics.scores"), wing("physics.overlay")
+    yield 0.5
+    yield from press("neural_ik.physics_balance")
+    yield from until(lambda: scores.of(ob) is not None, "the score")
+    assert scores.of(ob).score.max() > 0.8
+    assert overlay._handles
+    yield 0.5
+    yield from picture(out / "physics_balance.png", CROP)
+    yield from press("neural_ik.physics_mend")
+    yield from until(lambda: shown() is not None, "the ghost")
+    assert shown().figures[0].startswith("Balance score"), shown().figures
+    assert all(np.array_equal(keys["co"], every_key()[path]["co"]) for path, keys in lifted.items())
+    yield from strike("ESC")
+    yield from until(lambda: shown() is None, "Esc to discard the ghost")
+    yield from press("neural_ik.physics_mend")
+    yield from until(lambda: shown() is not None, "the ghost again")
+    found = scores.of(ob)
+    assert found.ghost.mean() < 0.5 * found.score.mean(), (found.ghost.mean(), found.score.mean())
+    yield 0.5
+    yield from picture(out / "physics_panel.webp", CROP)
+    yield from press("neural_ik.ghost_accept")
+    yield from until(lambda: shown() is None, "the keys")
+    assert not all(np.array_equal(keys["co"], every_key()[path]["co"]) for path, keys in lifted.items())
+    yield 0.5
+    yield from picture(out / "physics_accepted.png", CROP)
+    with inside():
+        bpy.ops.ed.undo()
+    yield 0.5
+    assert all(np.array_equal(keys["co"], every_key()[path]["co"]) for path, keys in lifted.items()), "one undo"

@@ -16,7 +16,8 @@ from ..host import ghost, jobs, rig
 from . import scores
 from .scores import Scores
 
-HEIGHT = 36.0  # [pixels at scale 1] of one body weight
+HEIGHT = 36.0  # [pixels at scale 1] of one body weight, but no more than
+SHARE = 0.45  # of the editor's height
 LEAST = 2.0  # [pixels at scale 1] of a score of 0
 BARS = 2000  # at most
 GOOD, BAD = (0.25, 0.75, 0.35), (0.95, 0.25, 0.2)
@@ -69,7 +70,7 @@ def _draw() -> None:
     try:
         for edges, heights, colors in drawn:
             x = at + edges * (per - at) / 1000
-            top = scale * (LEAST + HEIGHT * heights)
+            top = scale * LEAST + min(scale * HEIGHT, SHARE * region.height) * heights
             none = np.zeros_like(top)
             corners = np.stack(
                 [x[:, 0], none, x[:, 1], none, x[:, 1], top, x[:, 0], none, x[:, 1], top, x[:, 0], top], axis=1

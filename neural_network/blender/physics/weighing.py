@@ -10,8 +10,9 @@ import bpy
 import numpy as np
 
 from ...core.contacts import runs
+from ...core.messages import counted
 from ...ik.foot_pins import flat_ground
-from ...physics import balance, physical
+from ...physics import balance, mending, physical
 from ...physics.physical import Physical
 from ..host import contact_markers, current_action, ground, rig, shown_motion
 from ..host.ghost import Made
@@ -62,9 +63,10 @@ def mend(context: bpy.types.Context) -> Generator[Progress, None, Made]:
         yield Progress(done, steps, "finding the nearest motion that the ground carries")
     scores.keep(ob, scores.Scores(first, made.score_before, None if made.sound else made.score))
     if made.sound:
-        where = f"frames {first} to {first + count - 1} of {ob.name} are sound"
+        score = f"balance score {made.before['score']:.2f}"
+        what = "no small change helps" if made.notes else "sound, nothing to change"
         return Made(
-            ob.name, None, (f"{where} (balance score {made.before['score']:.2f}): nothing to change", *made.notes)
+            ob.name, None, (f"Frames {first} to {first + count - 1} of {ob.name}: {what} ({score})", *made.notes)
         )
     motion = shown_motion.own_motion(ob, shown, made.rot, made.root)
     if not motion.generated.any():
@@ -82,9 +84,9 @@ def words(found: scores.Scores) -> tuple[str, ...]:
     out = [
         f"Balance score {score.mean():.2f} body weights, {score[worst]:.2f} at worst, on frame {found.first + worst}"
     ]
-    hangs = runs(np.asarray(score > physical.HANGS))
+    hangs = runs(np.asarray(score > mending.HANGS))
     if hangs:
         a, b = max(hangs, key=lambda run: run[1] - run[0])
-        more = f", and in {len(hangs) - 1} other places" if len(hangs) > 1 else ""
+        more = f", and in {counted(len(hangs) - 1, 'other place')}" if len(hangs) > 1 else ""
         out.append(f"Nothing carries it from frame {found.first + a} to {found.first + b - 1}{more}")
     return tuple(out)
