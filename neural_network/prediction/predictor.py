@@ -29,6 +29,8 @@ AHEAD = 60
 """Frames that ``direct`` says at once."""
 FADES = 5.0
 """Frames after which ``direct`` takes the speeds to be, but for what it says, 1/e as far from the mean as they were."""
+ASTRAY = 1e3
+"""A number of a state, in leg lengths, radians and seconds, that no body has."""
 EXACT = ("encoder.mean", "encoder.spread", "rate")
 """Tensors that a file holds in full: what numbers are measured by."""
 
@@ -77,10 +79,19 @@ class Predictor:
         return np.concatenate([places, speeds, sequence.sigmoid(said[..., own.speeds :])], axis=-1)
 
     def rows(self, body: Skeleton, turns: np.ndarray, root: np.ndarray, frames: int) -> np.ndarray:
-        """Rows (G, frames, R) that follow motions, turns (G, T, J, 3, 3) and root (G, T, 3), that are seen from their last frames."""
+        """Rows (G, frames, R) that follow motions, turns (G, T, J, 3, 3) and root (G, T, 3), that are seen from their last frames.
+
+        Where a network goes astray, to numbers that no body has, the last known pose stands from there on.
+        """
         past = states.of_windows(self.layout.name, body, turns, root)
         nobody = features.Place(np.zeros((len(root), 2)), np.zeros(len(root)))
-        return states.to_rows(self.layout.name, body, self.ahead(past, frames).astype(float), nobody)
+        with np.errstate(over="ignore", invalid="ignore"):
+            said = self.ahead(past, frames).astype(float)
+            astray = np.logical_or.accumulate(~(np.abs(said) < ASTRAY).all(axis=2), axis=1)
+        still = past[:, -1:].copy()
+        still[..., self.layout.places : self.layout.places + self.layout.speeds] = 0
+        said = np.where(astray[..., None], still, said)
+        return states.to_rows(self.layout.name, body, said, nobody)
 
 
 def advance(layout: Layout, now: np.ndarray, said: np.ndarray, rate: np.ndarray) -> np.ndarray:
