@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for k, (poses, word) in enumerate(zip(sets, ("before", "after"), strict=True)):
             turns, root = on_body.to_body(who, poses.rot[rows], poses.root_pos[rows])
             side, floor = axes[2 * row + k]
-            _strip(side, who.body, turns, root)
+            strip(side, who.body, turns, root)
             side.set_title(f"{poses.clip_names[clip]}, {word}", fontsize=9, loc="left", pad=2)
             _standing(floor, who.body, turns, root, contact[rows])
     figure.tight_layout(pad=0.3)
@@ -58,7 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _strip(ax: Any, body: Skeleton, turns: np.ndarray, root: np.ndarray) -> None:
+def strip(ax: Any, body: Skeleton, turns: np.ndarray, root: np.ndarray) -> None:
+    """Draw figures of a motion, evenly spread over it, from the side that it moves along."""
     turned, heads = forward(body, turns, root)
     points = foot_points(body, turned, heads)
     way = root[-1, :2] - root[0, :2]
