@@ -64,6 +64,7 @@ class Tremble:
 GROUND = Ground()
 TREMBLE = Tremble()
 TRUTH = TruthContact()
+PEOPLE = (0.4, 1.8)  # [m] legs
 POINTS = ("heel", "ball", "tip")
 """Points of a foot's sole, in the order of :func:`foot_points`."""
 
@@ -227,7 +228,12 @@ def without_short_runs(flags: np.ndarray, least: int) -> np.ndarray:
 
 
 def truth_contacts(
-    ankles: np.ndarray, toes: np.ndarray, rest: np.ndarray, ground: float = 0.0, fps: float = 30.0
+    ankles: np.ndarray,
+    toes: np.ndarray,
+    rest: np.ndarray,
+    ground: float = 0.0,
+    fps: float = 30.0,
+    scale: float = 1.0,
 ) -> np.ndarray:
     """(F, feet) bool: feet that stand in one clip of clean motion, the truth that made motion is measured by.
 
@@ -236,7 +242,8 @@ def truth_contacts(
     changes between two frames, the way between them leads from one point to the other. Gaps of one frame are closed,
     contacts of fewer than three frames dropped; a single frame has none. The thresholds belong to 30 frames a second.
 
-    ``ankles`` and ``toes`` (F, feet, 3) [m]; ``rest`` (feet, 2) [m] as :attr:`.Skeleton.foot_rest`.
+    ``ankles`` and ``toes`` (F, feet, 3) [m]; ``rest`` (feet, 2) [m] as :attr:`.Skeleton.foot_rest`; ``scale`` is that of
+    :func:`size_of`, where not people's motion is judged but any character's.
     """
     frames, feet = ankles.shape[:2]
     if frames < 2:
@@ -245,12 +252,19 @@ def truth_contacts(
     lower = np.where(toe_is_lower[..., None], toes, ankles)
     ways = np.linalg.norm(np.diff(lower, axis=0), axis=-1) * fps
     speed = np.minimum(np.concatenate([ways[:1], ways]), np.concatenate([ways, ways[-1:]]))
-    touching = (foot_heights(ankles, toes, rest) - ground <= TRUTH.near) & (speed <= TRUTH.slow)
+    touching = (foot_heights(ankles, toes, rest) - ground <= scale * TRUTH.near) & (speed <= scale * TRUTH.slow)
     touching[1:-1] |= touching[:-2] & touching[2:]
     for foot in range(feet):
         for first, last in runs(touching[:, foot]):
             touching[first:last, foot] = last - first >= TRUTH.shortest
     return touching
+
+
+def size_of(leg_length: float) -> float:
+    """By how much lengths of :data:`TRUTH` grow for a character: 1 with legs as people have, children and giants included, else as
+    much as its legs [m] are longer or shorter than the reference rig's."""
+    least, most = PEOPLE
+    return 1.0 if least <= leg_length <= most else leg_length / GROUND.reference_leg
 
 
 def foot_points(skeleton: Skeleton, turned: np.ndarray, heads: np.ndarray) -> np.ndarray:

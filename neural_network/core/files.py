@@ -12,8 +12,10 @@ import ast
 import json
 import os
 import re
+import shutil
 import stat
 import sys
+import tempfile
 import warnings
 import zipfile
 import zlib
@@ -398,8 +400,11 @@ def whole_file(
     named = path = Path(path)
     if _is_stream(path):
         try:
-            with open(path, "wb") as file:
+            with tempfile.TemporaryFile() as file:  # which, unlike a pipe, writers may go back in
                 yield file
+                file.seek(0)
+                with open(path, "wb") as stream:
+                    shutil.copyfileobj(file, stream)
         except OSError as error:
             raise OSError(f"cannot write {named}: {error.strerror or error}") from None
         return

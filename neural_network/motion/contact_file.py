@@ -11,6 +11,7 @@ import numpy as np
 from ..core.files import read_archive
 
 SIDES = 2
+FARTHEST = 1e4  # [m]
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,10 @@ def read(path: Path, frames: int, feet: bool = True) -> Contacts:
             raise ValueError(
                 f"{path.name}: expected `places` ({frames}, {SIDES}, 3) [m], got {places.shape} {places.dtype}"
             )
-        if hands is None or np.isinf(places).any():
-            got = "no `hands`" if hands is None else "infinity"
-            raise ValueError(f"{path.name}: expected `hands` and `places` in metres, or NaN, got {got}")
+        most = float(np.nanmax(np.abs(places), initial=0))
+        if hands is None or most > FARTHEST:
+            got = "no `hands`" if hands is None else f"{most:g}"
+            raise ValueError(
+                f"{path.name}: expected `hands`, and `places` up to {FARTHEST:g} m from the origin or NaN, got {got}"
+            )
     return Contacts(found.get("contact"), hands, places)

@@ -20,6 +20,15 @@ from ..core.skeleton import Skeleton, mirrored_bones
 LEVEL = 0.2  # length of the left axis along the ground below which a heading means little, as in the IK network's root frame
 
 
+SLOWEST = 1.0  # [1/s] frames farther apart are poses, and no motion
+
+
+def require_rate(fps: float) -> None:
+    """Raise ValueError, in words, for a frame rate [1/s] at which nothing is known of how a body moves."""
+    if not (np.isfinite(fps) and fps >= SLOWEST):
+        raise ValueError(f"frame rate: expected {SLOWEST:g} frame a second or more, got {fps:g}")
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a body stands and looks."""

@@ -8,7 +8,7 @@ interpolation between the keys, and the last pose gliding on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -101,11 +101,13 @@ def left_out(library: Library, name: str) -> Library:
     gone = np.array([other == name for other in library.names])
     rows = ~gone[library.clip]
     number = np.cumsum(~gone) - 1
-    return Library(
-        library.body,
-        tuple(other for other in library.names if other != name),
-        number[library.clip[rows]],
-        *(getattr(library, c)[rows] for c in ("turns", "root", "heading", "numbers", "contact", "left")),
+    rows_of = {c: getattr(library, c)[rows] for c in ("turns", "root", "heading", "numbers", "contact", "left")}
+    return replace(
+        library,
+        names=tuple(other for other in library.names if other != name),
+        clip=number[library.clip[rows]],
+        favour=None if library.favour is None else library.favour[~gone],
+        **rows_of,
     )
 
 

@@ -30,6 +30,8 @@ from .library import Library, Take
 from .network import SHIPPED, Network
 from .predictor import Predictor
 
+MOST_FRAMES = 10**9
+FAR = 1.0  # [leg lengths] feet this far above the floor of the file stand on another one
 VERSION = "1"  # of what the card measures
 CLIPS = Path(__file__).resolve().parents[2] / "training_data" / "training_data.npz"
 SPLITS = {"W": ("07", "16"), "A": ("49",)}
@@ -110,9 +112,12 @@ def _weights(parser: argparse.ArgumentParser) -> None:
 
 def _numbers(text: str) -> list[int]:
     try:
-        return [int(part) for part in text.split(",")]
+        found = [int(part) for part in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected frame numbers between commas, got {text!r}") from None
+        found = []
+    if not found or max(map(abs, found)) > MOST_FRAMES:
+        raise argparse.ArgumentTypeError(f"expected frame numbers between commas, got {text!r}")
+    return found
 
 
 def _shares(text: str) -> dict[str, float]:
@@ -207,11 +212,16 @@ def run_fill(args: argparse.Namespace, say: Say) -> int:
     for c, take in enumerate(library.takes_of(poses)):
         rows = poses.rows(c)
         held = given.rows(rows)
+        try:
+            keys = filling.checked_keys(np.array(args.keys), len(take.root), take.fps)
+        except ValueError as error:
+            raise ValueError(f"{take.name}: {error}") from None
+        up = library.floor_under(who.body, take.turns[keys], take.root[keys], FAR)
         result = filling.fill(
             who.body,
             take.turns,
-            take.root,
-            np.array(args.keys),
+            take.root - [0, 0, up],
+            keys,
             found,
             fps=take.fps,
             seed=args.seed,
@@ -219,8 +229,14 @@ def run_fill(args: argparse.Namespace, say: Say) -> int:
             network=learned,
             stands=held.feet,
         )
-        result, notes = _holding(who, result, held, take.fps, _floor(poses, c))
-        rot, root = on_body.from_body(who, result.turns, result.root + [0, 0, _floor(poses, c)])
+        floor = _floor(poses, c) + up
+        result, notes = _holding(who, result, held, take.fps, floor)
+        if up:
+            notes = (
+                f"its feet are {abs(up):.2f} m {'above' if up > 0 else 'below'} the floor; one at their height is used",
+                *notes,
+            )
+        rot, root = on_body.from_body(who, result.turns, result.root + [0, 0, floor])
         kept = ~result.generated
         rot[kept], root[kept] = poses.rot[rows][kept], poses.root_pos[rows][kept]
         made.append(
@@ -243,9 +259,10 @@ def _holding(who: Character, made: Filled, held: Contacts, fps: float, floor: fl
     """The motion with hands that hold, and notes on those that do not reach."""
     if held.hands is None or not held.hands.any():
         return made, ()
+    on_body.require_hands(who)
 
     def own(turns: np.ndarray, root: np.ndarray) -> np.ndarray:
-        return on_body.hands_of(who, *on_body.from_body(who, turns, root))
+        return on_body.hands_of(who, *on_body.from_body(who, turns, root)) - [0, 0, floor]
 
     places = None if held.places is None else held.places - [0, 0, floor]
     fixed = ~made.generated
@@ -293,6 +310,12 @@ def run_check(args: argparse.Namespace, say: Say) -> int:
     who = on_body.found(poses.skeleton)
     takes = library.takes_of(poses)
     parts = [library.of_takes(who.body, takes)]
+    if args.own is not None:
+        own = pose_set.load(args.own)
+        who.skeleton.require_same(own.skeleton, f"the clips in {args.own.name}")
+        more = [take for take in library.takes_of(own) if take.name not in poses.clip_names]
+        if more:
+            parts.append(library.of_takes(who.body, more))
     if not args.only_own:
         parts.append(library.of_takes(who.body, library.takes_of(pose_set.load(CLIPS), who.body)))
     *_, result = checking.check(

@@ -86,6 +86,7 @@ def continue_(
 
     Raises ValueError for no frames, too many, or an empty motion.
     """
+    features.require_rate(fps)
     if not len(root):
         raise ValueError("continue: expected at least one frame to go on from, got none")
     if not 1 <= frames <= MOST_SECONDS * fps:

@@ -100,6 +100,7 @@ def steps(
 
     Raises ValueError for fewer than two keys, keys beyond the motion or too far apart, and keys with nothing between them.
     """
+    features.require_rate(fps)
     frames = len(root)
     keys = checked_keys(keys, frames, fps)
     known = np.zeros(frames, bool)

@@ -29,6 +29,8 @@ heading [s], velocities of hands, feet and head, and of the Hips [s]. Found by a
 own take, half of them without their subject's; no take that figures are measured on was looked at."""
 PLACES = 22
 """Numbers that say how a body stands; those behind them say how it moves."""
+BELOW, ABOVE = 0.05, 0.25  # [leg lengths] a lowest foot that is farther from the floor stands on another one
+NO_FAVOUR = 1e-6  # less is none
 SHORTEST = 8
 """Frames that a clip must have."""
 
@@ -91,9 +93,9 @@ class Library:
         """Costs (..., F) of taking ``frames`` (F): that of a clip with half the favour is twice as high, with none infinite."""
         if self.favour is None:
             return cost
-        with np.errstate(divide="ignore"):
-            factor = (1 / self.favour).astype(np.float32)[self.clip[frames]]
-        return np.where(np.isinf(factor), np.inf, np.maximum(cost, 1e-6) * np.where(np.isinf(factor), 1, factor))
+        favour = self.favour.astype(np.float32)[self.clip[frames]]
+        none = favour < NO_FAVOUR
+        return np.where(none, np.inf, np.maximum(cost, 1e-6) / np.where(none, 1, favour))
 
 
 def of_takes(body: Skeleton, takes: Sequence[Take], mirror: bool = True) -> Library:
@@ -165,6 +167,8 @@ def takes_of(poses: PoseSet, body: Skeleton | None = None) -> list[Take]:
     Raises ValueError for a character without hips, legs or feet.
     """
     whose = on_body.found(poses.skeleton)
+    for fps in poses.clip_fps.tolist():
+        features.require_rate(fps)
     out = []
     for c, name in enumerate(poses.clip_names):
         rows = poses.rows(c)
@@ -187,6 +191,15 @@ def _floor(body: Skeleton, turns: np.ndarray, root: np.ndarray) -> float:
     return contacts.ground_height(contacts.foot_heights(ankles, toes, body.foot_rest - body.floor))
 
 
+def floor_under(body: Skeleton, turns: np.ndarray, root: np.ndarray, above: float = ABOVE) -> float:
+    """[m] the height of the floor under known frames: 0, unless their lowest foot is far below it, or ``above`` leg lengths above."""
+    heads = fk.walk(body.parents, turns, body.offsets, root)[1]
+    feet = [heads[:, list(ends)] for ends in (body.feet, body.toes)]
+    lowest = float(contacts.foot_heights(feet[0], feet[1], body.foot_rest - body.floor).min())
+    leg = body.leg_length
+    return lowest if not -BELOW * leg < lowest < above * leg else 0.0
+
+
 def at_rate(take: Take) -> tuple[np.ndarray, np.ndarray]:
     """Turns and root of a clip at 30 frames a second."""
     if abs(take.fps - FPS) < 0.01 or len(take.root) < 2:
@@ -204,8 +217,9 @@ def numbers_of(body: Skeleton, turns: np.ndarray, root: np.ndarray) -> tuple[np.
 def _described(body: Skeleton, turns: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     turned, heads = fk.walk(body.parents, turns, body.offsets, root)
     heading, numbers = _numbers(body, turned, heads)
-    contact = contacts.truth_contacts(heads[:, list(body.feet)], heads[:, list(body.toes)], body.foot_rest - body.floor)
-    return heading, numbers, contact
+    feet = [heads[:, list(ends)] for ends in (body.feet, body.toes)]
+    rest, scale = body.foot_rest - body.floor, contacts.size_of(body.leg_length)
+    return heading, numbers, contacts.truth_contacts(feet[0], feet[1], rest, scale=scale)
 
 
 def _numbers(body: Skeleton, turned: np.ndarray, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

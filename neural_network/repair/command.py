@@ -30,6 +30,7 @@ from .judging import SURE
 from .network import SHIPPED, Network
 
 VERSION = "1"  # of what the card measures
+USED = "convolution"  # of the networks that a file may hold
 
 
 def add_parsers(commands: Commands, say: Say) -> None:
@@ -102,7 +103,12 @@ def _network(args: argparse.Namespace, say: Say) -> Network | None:
     if args.weights == SHIPPED and not SHIPPED.exists():
         say("note: no weights for repairs are here; plain methods are used", error=True)
         return None
-    return network.load(args.weights)["convolution"]
+    found = network.load(args.weights)
+    if USED not in found:
+        raise ValueError(
+            f"{args.weights.name}: expected weights of the {USED} network, got {', '.join(found)}; those are for repair eval"
+        )
+    return found[USED]
 
 
 def run_contacts(args: argparse.Namespace, say: Say) -> int:
@@ -142,7 +148,7 @@ def run_clean(args: argparse.Namespace, say: Say) -> int:
     poses, who = _loaded(args)
 
     def clean(rows: slice, fps: float, clip: int, learned: Network | None) -> Fixed:
-        return fixing.clean(who, poses.rot[rows], poses.root_pos[rows], fps, learned)
+        return fixing.clean(who, poses.rot[rows], poses.root_pos[rows], fps, learned, _floor(poses, clip))
 
     return _all_clips(args, say, poses, clean)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.contacts import foot_heights, ground_height, runs, truth_contacts, without_short_runs
+from ..core.contacts import foot_heights, ground_height, runs, size_of, truth_contacts, without_short_runs
 from ..core.skeleton import Skeleton
 from ..ik.foot_pins import Ground, flat_ground, forward
 
@@ -22,7 +22,7 @@ def by_rule(
     for points in (ankles, toes):
         points[..., 2] -= ground(points[..., :2])
     floor = ground_height(foot_heights(ankles, toes, skeleton.foot_rest))
-    return truth_contacts(ankles, toes, skeleton.foot_rest, floor, fps)
+    return truth_contacts(ankles, toes, skeleton.foot_rest, floor, fps, size_of(skeleton.leg_length))
 
 
 def decided(chances: np.ndarray, fps: float) -> np.ndarray:

@@ -248,9 +248,26 @@ def fix(
     return _made(who, rot, root, fps, contact, ground or flat_ground, network, True, hands, places)
 
 
-def clean(who: Character, rot: np.ndarray, root: np.ndarray, fps: float, network: Network | None = None) -> Fixed:
+def clean(
+    who: Character,
+    rot: np.ndarray,
+    root: np.ndarray,
+    fps: float,
+    network: Network | None = None,
+    ground: Ground | None = None,
+) -> Fixed:
     """Clean: the action without tremble, drops and drift; feet are not held. As :func:`fix` otherwise."""
-    return _made(who, rot, root, fps, None, flat_ground, network, False, None, None)
+    return _made(who, rot, root, fps, None, ground or flat_ground, network, False, None, None)
+
+
+def require_floor(body: Skeleton, turns: np.ndarray, root: np.ndarray, ground: Ground) -> None:
+    """ValueError, in words, for a floor that is more than a leg's length above the feet for all of the time."""
+    points = foot_points(body, *forward(body, turns, root))
+    highest = float((points[..., 2] - ground(points[..., :2])).max())
+    if highest < -body.leg_length:
+        raise ValueError(
+            f"expected feet near the floor, got them {-highest:.1f} m and more below it; check where the floor is"
+        )
 
 
 def _made(
@@ -267,9 +284,11 @@ def _made(
 ) -> Fixed:
     on_body.require_motion(who, rot, root, fps, FEWEST, FEW)
     turns, way = on_body.to_body(who, rot, root)
+    require_floor(who.body, turns, way, ground)
     done = repair(who.body, turns, way, fps, network, contact, ground, pins)
     unreached: tuple[str, ...] = ()
     if hands is not None and np.any(hands):
+        on_body.require_hands(who)
 
         def own(bent: np.ndarray, there: np.ndarray) -> np.ndarray:
             return on_body.hands_of(who, *on_body.carried_back(who, rot, root, (turns, way), (bent, there)))

@@ -93,14 +93,19 @@ def to_body(who: Character, rot_local: np.ndarray, root_pos: np.ndarray) -> tupl
     return out, thighs - world[:, 0] @ middle
 
 
+def require_hands(who: Character) -> None:
+    """Raise ValueError, in words, for a character without hands."""
+    missing = [role for role in HANDS if role not in who.roles]
+    if missing:
+        raise ValueError(f"expected a character with hands, found no bone for {' and '.join(missing)}")
+
+
 def hands_of(who: Character, rot_local: np.ndarray, root_pos: np.ndarray) -> np.ndarray:
     """(F, 2, 3) [m, armature] heads of the character's left and right hand in its own motion, as :func:`to_body` takes it.
 
     Raises ValueError, in words, for a character without hands.
     """
-    missing = [role for role in HANDS if role not in who.roles]
-    if missing:
-        raise ValueError(f"expected a character with hands, found no bone for {' and '.join(missing)}")
+    require_hands(who)
     posed = fk.armature_matrices(who.skeleton, np.asarray(rot_local, np.float64), np.asarray(root_pos, np.float64))
     return np.asarray(posed[..., :3, 3][:, [who.roles[role] for role in HANDS]])
 

@@ -242,3 +242,36 @@ def test_a_hand_that_markers_hold_is_at_its_object_and_actions_of_weight_0_are_n
     scene.frame_set(20)
     with pytest.raises(RuntimeError, match="nothing to take motion from"):
         bpy.ops.neural_ik.motion_fill()
+
+
+def test_a_hand_is_not_held_at_what_moves_with_it_or_is_nowhere(posed: Any) -> None:
+    import bpy
+
+    prop = bpy.data.objects.new("ring", None)
+    bpy.context.scene.collection.objects.link(prop)
+    posed.neural_ik_motion.left_hand = prop
+    prop.parent, prop.parent_type, prop.parent_bone = posed, "BONE", "LeftHand"
+    before = keys_of(posed)
+    with pytest.raises(RuntimeError, match=r"ring is parented to .* moves by itself"):
+        bpy.ops.neural_ik.motion_fill()
+    prop.parent = None
+    prop.location = (float("nan"), 0, 0)
+    bpy.context.view_layer.update()
+    with pytest.raises(RuntimeError, match="ring is at a place that is no number"):
+        bpy.ops.neural_ik.motion_fill()
+    require_kept(posed, before, tuple(range(100)))
+
+
+def test_continue_without_an_action_makes_one_and_a_stray_key_far_away_does_not_hold_fill_up(posed: Any) -> None:
+    import bpy
+
+    for curve in curves(posed):
+        curve.keyframe_points.insert(1_000_000, curve.evaluate(37))
+    assert bpy.ops.neural_ik.motion_fill() == {"FINISHED"}
+    wing("blender.host.ghost").drop()
+    own = posed.neural_ik_motion
+    own.frames = 5
+    wing("blender.host.actions").assign(posed.animation_data, None, None)
+    assert bpy.ops.neural_ik.motion_continue() == {"FINISHED"}
+    assert bpy.ops.neural_ik.ghost_accept() == {"FINISHED"}
+    assert posed.animation_data.action is not None

@@ -2,12 +2,14 @@
 """The commands ``motion fill|continue|check|eval`` as a user types them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from neural_network.__main__ import main
+from neural_network.core import skeleton
 from neural_network.core.files import read_archive
 from neural_network.motion import pose_set
 from neural_network.prediction import gaps, inbetween, library, network
@@ -92,6 +94,35 @@ def test_a_clip_of_weight_0_is_never_taken_and_other_names_and_numbers_are_refus
     for words in (f"{first}=2", first):
         with pytest.raises(SystemExit, match="2"):
             used("--clip-weights", words)
+
+
+@pytest.mark.parametrize("scale", [0.02, 1.0, 20.0])
+def test_a_character_of_any_size_is_filled_alike(clips, tmp_path, scale):
+    poses, out = pose_set.load(clips), tmp_path / "out.npz"
+    rig = poses.skeleton
+    rest = rig.rest_arm.copy()
+    rest[:, :3, 3] *= scale
+    ends = ([rig.names[j] for j in bones] for bones in (rig.effectors, rig.feet))
+    size = skeleton.make(rig.names, rig.parents, rest, *ends, t_pose=rig.t_pose)
+    scaled = pose_set.make(
+        size, poses.rot, poses.root_pos * scale, poses.clip, poses.clip_names, poses.clip_tasks, poses.clip_fps
+    )
+    pose_set.save(tmp_path / "scaled.npz", scaled)
+    assert run("fill", tmp_path / "scaled.npz", "--keys", "3,20,50", "-o", out) == 0
+    height = (pose_set.load(out).root_pos @ rig.axes.T)[:, 2] / scale
+    was = (poses.root_pos @ rig.axes.T)[:, 2]
+    assert np.ptp(height) < 1.5 * np.ptp(was) + 0.02
+
+
+def test_feet_far_above_the_floor_stand_on_one_at_their_height(clips, tmp_path, capsys):
+    poses, out = pose_set.load(clips), tmp_path / "out.npz"
+    up = np.array([0, 0, 5.0]) @ poses.skeleton.axes
+    pose_set.save(tmp_path / "high.npz", replace(poses, root_pos=(poses.root_pos + up).astype(np.float32)))
+    assert run("fill", tmp_path / "high.npz", "--keys", "3,20,50", "-o", out) == 0
+    assert "above the floor" in capsys.readouterr().err
+    assert run("fill", clips, "--keys", "3,20,50", "-o", tmp_path / "low.npz") == 0
+    low, high = pose_set.load(tmp_path / "low.npz").root_pos, pose_set.load(out).root_pos
+    assert np.abs(high - up - low).max() < 0.03
 
 
 def test_continue_keeps_what_was_and_adds_frames(clips, tmp_path):

@@ -98,6 +98,29 @@ def test_one_frame_and_missing_bones_are_refused_in_words_and_nothing_is_written
     assert not out.exists()
 
 
+def test_a_raised_floor_changes_nothing_and_one_far_above_the_feet_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    poses, out = pose_set.load(folder / "half.npz"), folder / "out.npz"
+    up = np.array([0, 0, 50.0]) @ RIG.axes
+    high = replace(poses, root_pos=(poses.root_pos + up).astype(np.float32), ground=np.full(2, 50.0))
+    pose_set.save(folder / "high.npz", high)
+    moved = []
+    for name in ("half", "high"):
+        assert run("repair", "clean", folder / f"{name}.npz", "-o", out, "--weights", folder / "weights.npz") == 0
+        moved.append(read_archive(out, "clips")["changed_mm"])
+    np.testing.assert_allclose(moved[1], moved[0], atol=0.1)
+    pose_set.save(folder / "low.npz", replace(poses, ground=np.full(2, 50.0)))
+    out.unlink()
+    capsys.readouterr()
+    assert run("repair", "fix", folder / "low.npz", "-o", out, "--weights", folder / "weights.npz") == 2
+    assert "below it; check where the floor is" in capsys.readouterr().err
+    networks.save(folder / "others.npz", {"gru": network()}, {})
+    assert run("repair", "fix", folder / "half.npz", "-o", out, "--weights", folder / "others.npz") == 2
+    assert "expected weights of the convolution network, got gru" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_eval_fills_the_card_and_says_1_where_a_bar_is_missed(folder: Path) -> None:
     pose_set.save(folder / "held.npz", clips(("07_01",)))
     words = ("--data", folder / "held.npz", "--weights", folder / "weights.npz", "--draws", 1)

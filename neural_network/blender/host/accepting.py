@@ -245,7 +245,7 @@ def _staying(action: Any, slot: Any, named: Named, motion: Motion) -> set[int]:
     """
     keyed = {keyframes.bone_path(*key) for key in named}
     times = [keyframes.read_keys(c)["co"][:, 0] for c in actions.curves(action, slot) if c.data_path in keyed]
-    every = np.concatenate([motion.frames[~motion.generated], *times])
+    every = np.concatenate([motion.frames[~motion.generated].astype(float), *times])
     least, most = every.min(initial=np.inf), every.max(initial=-np.inf)
     edges = {frame for first, last in _spans(motion.frames[motion.generated]) for frame in (first - 1, last + 1)}
     return {frame for frame in edges if least - keyframes.SAME_FRAME <= frame <= most + keyframes.SAME_FRAME}

@@ -209,10 +209,12 @@ class Maker(jobs.Pumped, Button):
         ob = bpy.data.objects.get((result.name, None))
         if ob is None:
             raise ValueError(f"{result.name} was deleted meanwhile")
-        shown = show(self.bl_label, self.panel, ob, result.motion, result.figures)
+        reason = accepting.refusal(ob, result.motion, settings().into, self.bl_label)
+        figures = (*result.figures, f"It cannot be accepted yet: {reason}") if reason else result.figures
+        shown = show(self.bl_label, self.panel, ob, result.motion, figures)
         frames = shown.motion.frames[shown.motion.generated]
         how = f"{counted(len(frames), 'frame')}, {frames[0]} to {frames[-1]}, as a ghost: Accept or Discard"
-        return ". ".join([how, *result.figures])
+        return ". ".join([how, *figures])
 
 
 class NEURAL_IK_GhostSettings(bpy.types.PropertyGroup):

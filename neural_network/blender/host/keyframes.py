@@ -194,9 +194,9 @@ def refusal(
     if data is not None and data.action == action and data.action_influence == 0 and is_layered(data):
         return f"{action.name} has an influence of 0, so that its keys change nothing: raise it in the NLA editor"
     strip = tweaked(data)
-    other = "assign an action of this file, or bake to a New Action"
+    other = f"assign an action of this file, or {_elsewhere(verb, 'a New Action')}"
     if strip is not None:
-        other = "leave Tweak Mode (Tab in the NLA editor) and bake to an NLA Track"
+        other = f"leave Tweak Mode (Tab in the NLA editor) and {_elsewhere(verb, 'an NLA Track')}"
     if copied:
         pass
     elif action.library is not None:
@@ -207,13 +207,14 @@ def refusal(
         who = _other_player(ob, action, slot, paths, strip)
         if who:
             if strip is None:
-                other = "make it a single user first (the number beside its name in the Action editor), or bake to a New Action"
+                elsewhere = _elsewhere(verb, "a New Action")
+                other = f"make it a single user first (the number beside its name in the Action editor), or {elsewhere}"
             return f"{action.name} also plays on {who}, which these keys would change too: {other}"
     if strip is not None and (strip.repeat != 1 or not strip.frame_start <= frames[0] <= frames[-1] <= strip.frame_end):
         return (
             f"the strip {strip.name}, which is being tweaked, plays frames {strip.frame_start:.5g} to {strip.frame_end:.5g}"
             f"{', and repeats' if strip.repeat != 1 else ''}: {verb} within them, or leave Tweak Mode (Tab in the NLA editor)"
-            " and bake to an NLA Track"
+            f" and {_elsewhere(verb, 'an NLA Track')}"
         )
     for curve in actions.curves(action, slot):
         if curve.data_path in paths:
@@ -256,6 +257,11 @@ def _leads_somewhere(ob: Any, path: str) -> bool:
     return True
 
 
+def _elsewhere(verb: str, place: str) -> str:
+    """What else can be done, as the button that asks calls it: a ghost becomes a strip, what is baked goes to another ``place``."""
+    return "accept as an NLA Strip" if verb == "write" else f"bake to {place}"
+
+
 def _cycle_refusal(curve: Any, frames: Sequence[float], verb: str) -> str:
     """Why keys beyond the cycle of a curve would change all of it; empty if it has none or they are within."""
     cyclic = any(modifier.type == "CYCLES" and not modifier.mute for modifier in curve.modifiers)
@@ -266,7 +272,7 @@ def _cycle_refusal(curve: Any, frames: Sequence[float], verb: str) -> str:
         return ""
     return (
         f"repeats frames {first:.5g} to {last:.5g} (modifier Cycles), and keys outside them would change every repetition:"
-        f" {verb} within them, or bake to an NLA Track"
+        f" {verb} within them, or {_elsewhere(verb, 'an NLA Track')}"
     )
 
 

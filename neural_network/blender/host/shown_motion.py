@@ -75,6 +75,8 @@ def refusal(ob: bpy.types.Object) -> str:
         return f"{ob.name} is under Live IK: apply or cancel that first"
     if not ob.visible_get():
         return f"{ob.name} is hidden: show it first"
+    if not np.isfinite(np.array(ob.matrix_world)).all():
+        return f"{ob.name} is at a place that is no number: check its location, rotation and scale"
     data: Any = ob.data
     if data.pose_position == "REST":
         return f"{ob.name} is in Rest Position: switch it to Pose Position (armature data)"

@@ -26,7 +26,7 @@ from ...prediction.network import Network
 from ...prediction.predictor import Predictor
 from ...rigs import on_body
 from ...rigs.on_body import Character
-from ..host import contact_markers, rig, shown_motion
+from ..host import contact_markers, motion_channels, rig, shown_motion
 from ..host.ghost import Made
 from ..host.jobs import Progress
 from ..host.rig import metres
@@ -35,10 +35,6 @@ from . import key_frames, own_clips
 
 BESIDE = 10  # [frames] that are read before the first key and after the last one
 HISTORY = 30  # [frames] before the playhead, with it, that Continue goes on from
-BELOW, ABOVE = (
-    0.05,
-    0.25,
-)  # [m] and [leg lengths]: a lowest foot that is farther from the origin's height stands on another floor
 NAMED = 3  # clips that the figures name
 
 
@@ -103,6 +99,8 @@ def fill(context: bpy.types.Context) -> Generator[Progress, None, Made]:
     shown_motion.character_of(ob)
     frames = key_frames.around(ob, keys, BESIDE)
     holders = [own.left_hand, own.right_hand]
+    for holder in filter(None, holders):
+        require_free(holder, ob)
     shown = yield from shown_motion.read(context, ob, frames, [holder for holder in holders if holder is not None])
     searched = yield from library(context, ob, shown.who, (keys[0], keys[-1]))
     stands, hands = (
@@ -110,7 +108,7 @@ def fill(context: bpy.types.Context) -> Generator[Progress, None, Made]:
         for limbs in (contact_markers.FEET, contact_markers.HANDS)
     )
     known = [i for i, f in enumerate(frames) if f <= keys[0] or f >= keys[-1] or f in keys]
-    up = np.array([0, 0, floor_of(shown.who.body, shown.turns[known], shown.root[known])])
+    up = np.array([0, 0, libraries.floor_under(shown.who.body, shown.turns[known], shown.root[known])])
     filled: Filled | None = None
     for step in filling.steps(
         shown.who.body,
@@ -131,6 +129,7 @@ def fill(context: bpy.types.Context) -> Generator[Progress, None, Made]:
     assert filled is not None
     generated, turns, notes = filled.generated, filled.turns, filled.notes
     if hands is not None and hands[generated].any():
+        on_body.require_hands(shown.who)
         yield Progress(0, 1, "holding hands")
         turns, missing = _holding(ob, shown, filled, hands, up, [holder is not None for holder in holders])
         notes = (*notes, *held_bones.too_far(missing))
@@ -143,6 +142,21 @@ def fill(context: bpy.types.Context) -> Generator[Progress, None, Made]:
         *notes,
     )
     return Made(ob.name, motion, tuple(filter(None, said)))
+
+
+def require_free(holder: Any, ob: Any) -> None:
+    """Raise ValueError, in words, for an object that a hand cannot be held at: nowhere, or moved by the character itself."""
+    if not np.isfinite(np.array(holder.matrix_world.translation)).all():
+        raise ValueError(f"{holder.name} is at a place that is no number: check its location")
+    above = holder
+    while above is not None:
+        targets = [getattr(constraint, "target", None) for constraint in above.constraints if not constraint.mute]
+        if above.parent == ob or ob in targets:
+            raise ValueError(
+                f"{holder.name} {'is parented' if above.parent == ob else 'is constrained'} to {ob.name}, and moves with it:"
+                " hold the hand at an object that moves by itself"
+            )
+        above = above.parent
 
 
 def _holding(
@@ -176,7 +190,7 @@ def go_on(context: bpy.types.Context) -> Generator[Progress, None, Made]:
     searched = yield from library(context, ob, shown.who, None)
     yield Progress(0, 1, "going on")
     body = shown.who.body
-    up = np.array([0, 0, floor_of(body, shown.turns, shown.root)])
+    up = np.array([0, 0, libraries.floor_under(body, shown.turns, shown.root)])
     made = continuing.continue_(
         body,
         shown.turns,
@@ -196,6 +210,10 @@ def go_on(context: bpy.types.Context) -> Generator[Progress, None, Made]:
     reached = frames[0] + np.arange(len(turns))
     motion = shown_motion.motion(ob, shown, reached, turns, root + up, generated)
     said = [feet_figures(body, None, (turns, root), generated, shown.fps), floor_figure(up[2])]
+    keyed = key_frames.of(ob, motion_channels.rig_of(ob))[0]
+    gone = int(((keyed > now + key_frames.NEAR) & (keyed <= reached[-1])).sum())
+    if gone:
+        said.append(f"Accept as keys replaces the keys of {counted(gone, 'frame')} after the playhead")
     if own.target is not None:
         away = np.linalg.norm(root[generated][:, :2] - goal_of(ob, own.target), axis=1)
         near = int(away.argmin())
@@ -253,14 +271,6 @@ def checked(ob: Any) -> Checked | None:
 # ---- figures
 
 
-def floor_of(body: Skeleton, turns: np.ndarray, root: np.ndarray) -> float:
-    """[m] the height of the floor under known frames: that of the character's origin, unless its lowest foot is far from it."""
-    heads = fk.walk(body.parents, turns, body.offsets, root)[1]
-    feet = [heads[:, list(ends)] for ends in (body.feet, body.toes)]
-    lowest = float(contacts.foot_heights(feet[0], feet[1], body.foot_rest - body.floor).min())
-    return lowest if not -BELOW < lowest < ABOVE * body.leg_length else 0.0
-
-
 def floor_figure(height: float) -> str:
     """Where the floor is; empty where it is at the character's origin."""
     return f"Floor at {height:.2f} m, under its lowest foot" if height else ""
@@ -281,7 +291,9 @@ def feet_figures(
     def points(motion: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         turned, heads = fk.walk(body.parents, motion[0][span], body.offsets, motion[1][span])
         feet = [heads[:, list(ends)] for ends in (body.feet, body.toes)]
-        return contacts.foot_points(body, turned, heads), contacts.truth_contacts(feet[0], feet[1], rest, 0.0, fps)
+        return contacts.foot_points(body, turned, heads), contacts.truth_contacts(
+            feet[0], feet[1], rest, 0.0, fps, contacts.size_of(body.leg_length)
+        )
 
     now, standing = points(after)
     slide = metrics.slide(now, standing)

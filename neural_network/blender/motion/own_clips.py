@@ -26,6 +26,7 @@ from . import key_frames
 Sample = tuple[str, np.ndarray, np.ndarray, float]
 """A clip: its name, turns (F, 23, 3, 3) and Hips' heads (F, 3) [m] on the character's body, and frames a second."""
 MOST = 1000  # actions that are kept
+LONGEST = 20_000  # [frames] of an action whose keys may lie far apart
 SHORTEST = 12  # [frames] of a clip that is of use
 
 _sampled: dict[tuple[str, bytes], Sample | None] = {}
@@ -54,7 +55,8 @@ def of_character(
     """
     scene = context.scene
     assert scene is not None
-    own = chosen(ob)
+    assigned = ob.animation_data.action if ob.animation_data is not None else None
+    own = [action for action in chosen(ob) if not _is_sparse(action, ob)]
     rig = hashlib.sha1(repr(motion_channels.key_of(ob)).encode()).digest()
     keys = {action.name: (action.name, rig + actions.content(action, ob)) for action in own}
     missing = [action for action in own if keys[action.name] not in _sampled]
@@ -73,7 +75,6 @@ def of_character(
             turns, root = on_body.to_body(who, poses.rot[rows], poses.root_pos[rows])
             _sampled[keys[name]] = name, turns, root, float(poses.clip_fps[clip])
     found = [sample for action in own if (sample := _sampled[keys[action.name]]) is not None]
-    assigned = ob.animation_data.action if ob.animation_data is not None else None
     if assigned is not None:
         found = [part for sample in found for part in _parts(sample, ob, assigned, left_out)]
     found = [sample for sample in found if len(sample[1]) >= SHORTEST]
@@ -86,6 +87,15 @@ def of_character(
             " them under Learn, or switch Shipped Clips on"
         )
     return found
+
+
+def _is_sparse(action: Any, ob: Any) -> bool:
+    """Whether an action is very long and mostly without keys, as where one lies far from the others by mistake."""
+    first, last = action.curve_frame_range
+    if last - first <= LONGEST:
+        return False
+    keys = [len(c.keyframe_points) for slot in actions.slots_for(action, ob) for c in actions.curves(action, slot)]
+    return float(last - first) > key_frames.DENSE * max(keys, default=0)
 
 
 def _parts(sample: Sample, ob: Any, assigned: Any, left_out: tuple[int, int] | None) -> list[Sample]:

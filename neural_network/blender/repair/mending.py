@@ -76,7 +76,9 @@ def clean(context: bpy.types.Context) -> Generator[Progress, None, Made]:
     ob = rig.find(context)
     shown = yield from read(context, ob)
     yield Progress(0, 1, "cleaning")
-    return _made(ob, shown, fixing.clean(shown.who, shown.rot, shown.root_pos, shown.fps, network()), ())
+    return _made(
+        ob, shown, fixing.clean(shown.who, shown.rot, shown.root_pos, shown.fps, network(), floor(context, ob)), ()
+    )
 
 
 def _made(ob: Any, shown: Shown, done: Fixed, said: tuple[str, ...]) -> Made:
