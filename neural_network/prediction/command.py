@@ -426,8 +426,8 @@ def run_eval(args: argparse.Namespace, say: Say) -> int:
 
 WHY = {
     "fill": (
-        "windows bent onto both ends, weights of the search found on training takes, twelve windows averaged, a Transformer on top",
-        "two seconds to a gap's motion fit its keys; nine minutes of other people's motion do not say which one this person makes",
+        "twelve windows bent onto both ends and averaged, and that averaged with two Transformers that bend interpolation",
+        "the networks' loss was still falling after 240 s; nine minutes of other people's motion do not say how this person moves",
     ),
     "500 frames": (
         "clips played up to 15 % faster, steps up to 15 % longer",
