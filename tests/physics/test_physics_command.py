@@ -48,8 +48,6 @@ def test_sound_clips_come_back_byte_for_byte_and_others_are_mended(
     assert made["judged_sound"].tolist() == [True, False]
     assert made["contact"].shape == (2 * half, 2)
     assert made["score"].max() < 1
-    assert run("physics", "mend", folder / "in.npz", "-o", folder / "again.npz") == 0
-    assert (folder / "again.npz").read_bytes() == (folder / "out.npz").read_bytes()
     assert run("physics", "mend", folder / "in.npz", "--contacts", folder / "out.npz", "-o", folder / "own.npz") == 0
     np.testing.assert_array_equal(read_archive(folder / "own.npz", "contacts")["contact"], made["contact"])
 
