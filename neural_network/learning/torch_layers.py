@@ -106,30 +106,31 @@ class Transformer(nn.Module):
 
 
 class ConvolutionBlock(nn.Module):
-    """One residual block of ``sequence.convolutions``."""
+    """One residual block of ``sequence.convolutions``; ``dropout`` is a share of what is added, in training only."""
 
-    def __init__(self, width: int, taps: int, dilation: int) -> None:
+    def __init__(self, width: int, taps: int, dilation: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width, EPSILON)
         self.convolution = nn.Conv1d(width, width, taps, padding=taps // 2 * dilation, dilation=dilation)
         self.out = nn.Linear(width, width)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """(N, T, C) to (N, T, C); ``mask`` (N, T) bool, False for padding."""
         normal = self.norm(x)
         if mask is not None:
             normal = normal * mask[..., None]
-        return x + self.out(gelu(self.convolution(normal.transpose(1, 2)).transpose(1, 2)))
+        return x + self.dropout(self.out(gelu(self.convolution(normal.transpose(1, 2)).transpose(1, 2))))
 
 
 class Convolutions(nn.Module):
     """Residual blocks of convolutions of ``taps`` (odd) frames, one for each of ``dilations``: ``sequence.convolutions``."""
 
-    def __init__(self, width: int, dilations: Sequence[int], taps: int = 3) -> None:
+    def __init__(self, width: int, dilations: Sequence[int], taps: int = 3, dropout: float = 0.0) -> None:
         super().__init__()
         if taps % 2 == 0:
             raise ValueError(f"taps: expected an odd number, got {taps}")
-        self.blocks = nn.ModuleList(ConvolutionBlock(width, taps, dilation) for dilation in dilations)
+        self.blocks = nn.ModuleList(ConvolutionBlock(width, taps, dilation, dropout) for dilation in dilations)
         self.norm = nn.LayerNorm(width, EPSILON)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..core.files import keep_apart
-from ..learning.arguments import Help, add_files, positive
+from ..learning.arguments import Help, add_files, positive, share
 from ..learning.loop import state_path
 from ..learning.optimizer import AdamSettings
 from ..learning.steps import StepSettings, add_steps
@@ -31,8 +31,10 @@ def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
     )
     add_files(out, data, weights)
     how = add_steps(out, DEFAULTS)
-    how.add_argument("--batch-size", type=positive(int), default=64, help="windows of 128 frames per step")
-    how.add_argument("--jobs", type=positive(int), default=1, help="processes that corrupt motion")
+    how.add_argument("--batch-size", type=positive(int), default=64, help="windows of up to 160 frames per step")
+    how.add_argument("--dropout", type=share, default=0.1, help="share of what a layer adds that is left out")
+    how.add_argument("--pool", type=positive(int), default=150, help="batches that the gated network learns from")
+    how.add_argument("--jobs", type=positive(int), default=1, help="processes that make these")
     how.add_argument("--lambda-physics", type=positive(float, zero=True), default=0.1, help="weight of slide and depth")
     how.add_argument(
         "--networks",
@@ -40,6 +42,16 @@ def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
         default=tuple(SIZES),
         metavar="N,N",
         help=f"which of {', '.join(SIZES)} are trained",
+    )
+    out.add_argument(
+        "--more", type=Path, action="append", default=[], metavar="POSES", help="clean motion beside --data; may be repeated"
+    )
+    out.add_argument(
+        "--judge",
+        type=lambda text: tuple(t for t in text.split(",") if t),
+        default=(),
+        metavar="S,S",
+        help="subjects that choose the best weights and are not learned from; without it every ninth take does",
     )
     out.add_argument(
         "--leave-out",
@@ -71,4 +83,4 @@ def require_separate_files(args: argparse.Namespace) -> None:
         "--progress": args.progress,
         "--cancel-file": args.cancel_file,
     }
-    keep_apart({"--data": args.data}, written)
+    keep_apart({"--data": args.data, **{f"--more {path.name}": path for path in args.more}}, written)

@@ -25,7 +25,7 @@ from . import contacts, judging, plain, rooting
 from . import network as networks
 from .correction import RATE, Correction, level_velocity, moves
 from .corruption import gaussian, smoothed
-from .network import Network, Said
+from .network import QUICK, Network, Said
 
 SAME_RATE = 0.01  # [1/s] frame rates that differ by less are the same
 FEWEST = 2  # frames
@@ -175,16 +175,19 @@ def _rooted(
     correction: Correction | None,
     ground: Ground,
 ) -> np.ndarray:
-    """The root (F, 3) of repaired ``turns``: slow changes by least squares, quick ones as the network has them."""
-    out = root.copy()
-    if correction is not None and judged.jumps:
-        width = rooting.QUICK * fps / RATE
-        own = level_velocity(before, correction.velocity)
-        out[:, :2] += moves(own - gaussian(own, width), fps)
-        out[:, 2] += correction.height - gaussian(correction.height, width)
+    """The root (F, 3) of repaired ``turns``: where these were wrong too the network has it first, and standing feet add a little."""
+    out, likely = root.copy(), rooting.LIKELY
+    if correction is not None and (judged.jumps or (judged.root and judged.pose)):
+        own, height = level_velocity(before, correction.velocity), correction.height
+        if judged.root:
+            likely = rooting.LEFT
+        else:
+            width = QUICK * fps / RATE
+            own, height = own - gaussian(own, width), height - gaussian(height, width)
+        out[:, :2] += moves(own, fps)
+        out[:, 2] += height
     if judged.root:
-        wanted, weight = rooting.standing_velocity(body, turns, out, contact, fps)
-        out[:, :2] += moves(rooting.fitted(out, wanted, weight, fps), fps)
+        out[:, :2] += moves(rooting.asked(body, turns, out, contact, fps, likely), fps)
     if judged.floor:
         out[:, 2] -= rooting.floor_height(body, turns, out, contact, ground)
     return out

@@ -12,7 +12,7 @@ from ..core.contacts import foot_heights, foot_points, ground_height
 from ..core.skeleton import Skeleton
 from ..ik.foot_pins import forward
 from ..motion import features
-from . import contacts
+from . import contacts, rooting
 from .correction import RATE, velocity_of
 from .corruption import gaussian
 
@@ -27,7 +27,9 @@ STARTS = np.r_[np.arange(BONES) * 3, 3 * BONES, 3 * BONES + 2]
 """Where each part's numbers begin."""
 SIZES = np.r_[np.full(BONES, 0.05), 0.3, 0.02]
 """Changes of the parts by smoothing [rad, m/s, m] that count as one."""
-SEEN = 6 * BONES + 3 * (BONES - 1) + 24 + 6 + 5 + len(WIDTHS) * PARTS
+ASKED = 5
+"""Numbers of what standing feet ask of the root: two velocities, a height."""
+SEEN = 6 * BONES + 3 * (BONES - 1) + 24 + 6 + 5 + len(WIDTHS) * PARTS + ASKED + 3
 """Numbers of a frame."""
 PHYSICS = 64
 """Numbers of a frame's physics state."""
@@ -49,6 +51,8 @@ class Seen:
     """(F, PHYSICS) float32, the state that the gate sees beside the network."""
     smooth: np.ndarray
     """(F, widths, 72) float32, what the Gaussians of :data:`WIDTHS` would change, as numbers of corrections."""
+    asked: np.ndarray
+    """(F, ASKED) float32, what standing feet ask of the root, in level axes: the model's velocity and the rest's, and its height."""
     contact: np.ndarray
     """(F, 2) bool, by the rule."""
 
@@ -70,7 +74,13 @@ def seen(skeleton: Skeleton, turns: np.ndarray, root: np.ndarray) -> Seen:
     velocity = np.einsum("fab,fb->fa", level, _rate(root))
     contact = contacts.by_rule(skeleton, turns, root, RATE)
     spin = np.einsum("fab,fb->fa", level, _spin(turns[:, 0]))
-    smooth = _smoothed(turns, root)
+    smooth, steady = _smoothed(turns, root)
+    asks = rooting.standing(skeleton, *steady)
+    fit = asks.velocity
+    asked = np.empty((len(root), ASKED))
+    for k, way in enumerate((fit.model, fit.rest)):
+        asked[:, 2 * k : 2 * k + 2] = np.einsum("fab,fb->fa", level[:, :2, :2], way)
+    asked[:, 4] = -asks.height
     each = np.add.reduceat(smooth**2, STARTS, axis=-1)
     sizes = np.sqrt(each) / SIZES
     numbers = np.concatenate(
@@ -84,15 +94,19 @@ def seen(skeleton: Skeleton, turns: np.ndarray, root: np.ndarray) -> Seen:
             root[:, 2:] / leg,
             velocity / leg,
             spin[:, 2:],
+            asked * [2, 2, 2, 2, 10],
+            np.tile([5 * fit.factor, 10 * fit.noise, asks.weight.mean()], (len(root), 1)),
         ],
         axis=1,
     )
     physics = _physics(skeleton, turned, heads, root, contact, level, velocity, spin)
-    return Seen(np.clip(numbers, -MOST, MOST).astype(np.float32), physics, smooth.astype(np.float32), contact)
+    numbers = np.clip(numbers, -MOST, MOST).astype(np.float32)
+    return Seen(numbers, physics, smooth.astype(np.float32), asked.astype(np.float32), contact)
 
 
-def _smoothed(turns: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """(F, widths, 72) what leads to the motion smoothed by each width."""
+def _smoothed(turns: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """(F, widths, 72) what leads to the motion smoothed by each width, and the turns and the root of the least smoothed."""
+    steady = turns, root
     own = rotations.continuous_quaternions(rotations.quaternion_from_matrix(turns))
     back = rotations.quaternion_conjugate(own)
     level = features.yaw(features.headings(turns[:, 0]))[:, :2, :2]
@@ -101,9 +115,11 @@ def _smoothed(turns: np.ndarray, root: np.ndarray) -> np.ndarray:
         mean = gaussian(own, width)
         mean /= np.maximum(np.linalg.norm(mean, axis=-1, keepdims=True), 1e-12)
         by = rotations.axis_angle_from_quaternion(rotations.quaternion_multiply(back, mean))
+        if not k:
+            steady = rotations.matrix_from_quaternion(mean), gaussian(root, width)
         move = gaussian(root, width) - root
         out[:, k] = np.concatenate([by.reshape(len(root), -1), velocity_of(level, move), move[:, 2:]], axis=1)
-    return out
+    return out, steady
 
 
 def _physics(

@@ -24,8 +24,13 @@ SLIDES = (
     2.5,
     0.8,
 )  # [mm a frame at 30 a second] standing feet of captured motion slide less on average, and for each m/s of the Hips
-EITHER = 0.8  # chance that it drifts or has another speed, from which the root is wrong
+EITHER = 0.65  # chance that it drifts or has another speed, from which the root is wrong
+PERHAPS = 0.2  # the same where standing feet slide
+STILL = 0.7  # share of those slides below which motion is not taken as smoothed: a hand-keyed action is as smooth, and its feet are right
+CLOSE = 0.03  # share of a large change that counts as none
+HELD = 0.5  # share of frames without a change, or without one of speed, from which frames may have been dropped
 NEAR = 0.006  # [m] a floor that is off by less is not moved
+SHORTEST = 8  # [frames] in which held ones are looked for
 STANDS = 0.03  # [m] the standing feet of sound motion are no farther from the floor
 
 
@@ -41,6 +46,8 @@ class Judgement:
     """It drifts, or goes too fast or too slow."""
     floor: bool
     """It stands above or below the floor."""
+    feet: bool = False
+    """Standing feet slide, whatever else is wrong or not."""
     kinds: Mapping[str, float] = field(default_factory=dict)
     """Chances by kind, where a network gave them."""
     notes: tuple[str, ...] = ()
@@ -48,7 +55,7 @@ class Judgement:
     @property
     def sound(self) -> bool:
         """Nothing is wrong."""
-        return not (self.pose or self.jumps or self.root or self.floor)
+        return not (self.pose or self.jumps or self.root or self.floor or self.feet)
 
 
 def standing(
@@ -66,6 +73,18 @@ def standing(
         float(slides.mean()) / most if slides.size else 0.0,
         float(abs(np.median(low))) if low.size else 0.0,
     )
+
+
+def held(turns: np.ndarray, root: np.ndarray) -> float:
+    """Share of frames in which the body (F frames) does not move, or goes on as before, while it otherwise moves: what dropped
+    frames leave, whether held or interpolated, and nobody's own motion."""
+    if len(root) < SHORTEST:
+        return 0.0
+    by = rotations.axis_angle_from_matrix(np.swapaxes(turns[:-1], -1, -2) @ turns[1:])
+    step = np.concatenate([by.reshape(len(by), -1), np.diff(root, axis=0)], axis=1)
+    first, second = np.linalg.norm(step, axis=1)[1:], np.linalg.norm(np.diff(step, axis=0), axis=1)
+    none = (first < CLOSE * np.percentile(first, 90)) | (second < CLOSE * np.percentile(second, 90))
+    return float(none.mean())
 
 
 def in_place(body: Skeleton, turns: np.ndarray, root: np.ndarray, fps: float, contact: np.ndarray) -> bool:
@@ -86,7 +105,7 @@ def by_rule(
     if in_place(body, turns, root, fps, contact):
         return Judgement(False, False, False, False, notes=(IN_PLACE,))
     pose = trembles(tremble(rotations.quaternion_from_matrix(turns)), fps)
-    return Judgement(bool(pose), bool(pose), slides > 1, away > STANDS)
+    return Judgement(bool(pose), bool(pose), slides > 1, away > STANDS, slides > 1)
 
 
 def by_network(
@@ -104,9 +123,9 @@ def by_network(
         return Judgement(False, False, False, False, notes=(IN_PLACE,))
     chance = dict(zip(KINDS, said.kinds.tolist(), strict=True))
     wrong = {kind: value > SURE for kind, value in chance.items()}
-    quick = wrong["smooth"] or wrong["drop"]
+    quick = (wrong["smooth"] and slides > STILL) or (wrong["drop"] and held(turns, root) > HELD)
     pose = wrong["noise"] or quick
     either = 1 - (1 - chance["drift"]) * (1 - chance["speed"])
-    way = either > EITHER or (slides > 1 and not pose)
+    way = either > (PERHAPS if slides > 1 and not pose else EITHER)
     floor = away > NEAR and (wrong["floor"] or (away > STANDS and not pose))
-    return Judgement(pose, quick, way, floor, chance)
+    return Judgement(pose, quick, way, floor, slides > 1, chance)

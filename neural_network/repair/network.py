@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The networks in NumPy: what they say about motion, and the files that hold them.
 
-Three kinds see the same numbers and say the same: ``convolution``, dilated, which is used; ``gru``, one each way through time; and
+Three kinds see the same numbers and say the same: ``convolution``, dilated, which is used, with the mean over the whole clip
+half-way, since what goes wrong mostly does so all along; ``gru``, one each way through time; and
 ``gated``, the state-space network whose gate mixes it with the plain method's correction, ``gate * network + (1 - gate) * plain``,
 ``gate = sigmoid(W [network ; physics])``. A file holds one or several.
 """
@@ -21,18 +22,24 @@ from ..learning import model_file, sequence, state_space
 from . import plain
 from .contacts import decided
 from .correction import RATE, Correction, between, numbers_of
-from .corruption import KINDS
+from .corruption import KINDS, gaussian
 from .inputs import BONES, MOST, PART, PARTS, PHYSICS, SEEN, WIDTHS, seen
 
 KIND = "repair"
 SHIPPED = Path(__file__).resolve().parents[2] / "training_data" / "weights" / "repair.npz"
 MISSING = "train them with standalone_trainer.py repair, or name a file with --weights"
 DILATIONS = (1, 2, 4, 8, 16, 32)
+"""Of the blocks before the whole clip's mean is added, and again of those after it."""
 TURNS = 3 * BONES
 CHOICES = len(WIDTHS) * PARTS
-OUTPUTS = TURNS + 3 + 2 + len(KINDS) + CHOICES
-"""Numbers that a network says of a frame: a correction, contacts, what is wrong, and how much of each smoothed motion is added."""
-SCALES = np.r_[np.full(TURNS, 0.05), 0.1, 0.1, 0.03, np.ones(2 + len(KINDS) + CHOICES)]
+TRUSTED = 3
+"""How far standing feet are believed: their model's velocity, its rest, their height."""
+OUTPUTS = TURNS + 3 + 2 + len(KINDS) + TRUSTED + CHOICES
+"""Numbers that a network says of a frame: a correction, contacts, what is wrong, how far standing feet are believed, and how much
+of each smoothed motion is added."""
+QUICK = 4.0
+"""[frames] of the Gaussian that parts quick changes of the root's velocity, which the network says itself, from slow ones."""
+SCALES = np.r_[np.full(TURNS, 0.05), 0.1, 0.1, 0.03, np.ones(2 + len(KINDS) + TRUSTED + CHOICES)]
 """Sizes of the outputs."""
 
 
@@ -47,7 +54,7 @@ class Sizes:
     """Numbers of state for each channel, likewise."""
 
 
-SIZES = {"convolution": Sizes(144), "gru": Sizes(96), "gated": Sizes(96)}
+SIZES = {"convolution": Sizes(128), "gru": Sizes(96), "gated": Sizes(96)}
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,7 @@ class Network:
         x = sequence.linear(t, "inputs", standard)
         if self.kind == "convolution":
             x = sequence.convolutions(t, "body", x, DILATIONS)
+            x = sequence.convolutions(t, "after", x + sequence.linear(t, "whole", x.mean(axis=0)), DILATIONS)
         elif self.kind == "gru":
             x = np.concatenate([sequence.gru(t, "ahead", x)[0], sequence.gru(t, "back", x[::-1])[0][::-1]], axis=-1)
         else:
@@ -92,7 +100,12 @@ class Network:
             x = np.concatenate([_first(ahead), _first(back)[::-1]], axis=-1)
         out = np.asarray(sequence.linear(t, "outputs", x) * SCALES, np.float64)
         choices = out[:, -CHOICES:].reshape(len(root), len(WIDTHS), PARTS)
-        numbers, gate = out[:, : TURNS + 3] + (choices[..., PART] * sight.smooth).sum(axis=1), None
+        numbers, gate = out[:, : TURNS + 3], None
+        numbers[:, TURNS : TURNS + 2] -= gaussian(numbers[:, TURNS : TURNS + 2], QUICK)
+        numbers += (choices[..., PART] * sight.smooth).sum(axis=1)
+        trusted = out[:, -CHOICES - TRUSTED : -CHOICES]
+        numbers[:, TURNS : TURNS + 2] += trusted[:, :1] * sight.asked[:, :2] + trusted[:, 1:2] * sight.asked[:, 2:4]
+        numbers[:, -1] += trusted[:, 2] * sight.asked[:, 4]
         if self.kind == "gated":
             fixed = plain.analytic(skeleton, turns, root, RATE)
             own = numbers_of(between(turns, root, *fixed))
@@ -101,7 +114,7 @@ class Network:
             numbers = gate * numbers + (1 - gate) * own
         by = numbers[:, :TURNS].reshape(len(root), BONES, 3)
         correction = Correction(by, numbers[:, TURNS : TURNS + 2], numbers[:, TURNS + 2])
-        kinds = sequence.sigmoid(out[:, TURNS + 5 : -CHOICES].mean(axis=0))
+        kinds = sequence.sigmoid(out[:, TURNS + 5 : TURNS + 5 + len(KINDS)].mean(axis=0))
         return Said(correction, sequence.sigmoid(out[:, TURNS + 3 : TURNS + 5]), kinds, unlike, gate)
 
     def contacts(self, skeleton: Skeleton, turns: np.ndarray, root: np.ndarray) -> np.ndarray:

@@ -39,8 +39,7 @@ def rooted(
 ) -> np.ndarray:
     """The root (F, 3) without drift, with the speed and on the floor that standing feet ask for."""
     out = root.copy()
-    wanted, weight = rooting.standing_velocity(skeleton, turns, root, contact, fps)
-    out[:, :2] += moves(rooting.fitted(root, wanted, weight, fps), fps)
+    out[:, :2] += moves(rooting.asked(skeleton, turns, root, contact, fps), fps)
     out[:, 2] -= rooting.floor_height(skeleton, turns, out, contact, ground)
     return out
 

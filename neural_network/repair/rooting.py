@@ -7,20 +7,24 @@ constant velocity and a factor of the root's own velocity (drift and speed), rob
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from ..core.contacts import foot_points
+from ..core.contacts import central_speed, foot_heights, foot_points, ground_height
 from ..core.skeleton import Skeleton
 from ..ik.foot_pins import Ground, flat_ground, forward
 from .corruption import gaussian
 
-ROUNDS = 12  # of reweighting
+ROUNDS = 8  # of reweighting
+FEWEST = 2  # frames with a standing foot, without which nothing is fitted
+SEEMS = (0.04, 0.5)  # [m] and [m/s] a foot higher or faster than that hardly seems to stand
 TYPICAL = 0.05  # [m/s] residuals up to this size count in full (Huber)
 LIKELY = (0.1, 0.15)  # [m/s] and share of the speed: sizes of what goes wrong; larger corrections need more evidence
+LEFT = (0.03, 0.04)  # the same of what a network leaves
 ALIKE = 6.0  # [frames at 30 a second] over which the noise of standing feet says the same
 SLOW = 15.0  # [frames at 30 a second] of the Gaussian that gives the slow rest
 TRUST = 6.0  # [frames] of evidence that weigh as much as the guess that there is no slow rest
-QUICK = 4.0  # [frames at 30 a second] of the Gaussian that parts quick changes of the root from slow ones
 
 
 def standing_velocity(
@@ -39,10 +43,25 @@ def standing_velocity(
     return np.concatenate([mean, np.zeros((1, 2))]), np.append(count, 0.0)
 
 
-def fitted(root: np.ndarray, wanted: np.ndarray, weight: np.ndarray, fps: float) -> np.ndarray:
-    """(F, 2) [m/s] by how much the root's velocity changes, fitted to ``wanted`` (F, 2) with weights (F); 0 without weights."""
-    if weight.sum() < 2:
-        return np.zeros_like(wanted)
+@dataclass(frozen=True)
+class Fit:
+    """By how much a root's velocity should change."""
+
+    model: np.ndarray
+    """(F, 2) [m/s] a constant velocity and a factor of its own."""
+    rest: np.ndarray
+    """(F, 2) [m/s] what is slow beside it."""
+    factor: float
+    noise: float
+    """[m/s] what standing feet say beside the model."""
+
+
+def fitted(
+    root: np.ndarray, wanted: np.ndarray, weight: np.ndarray, fps: float, likely: tuple[float, float] = LIKELY
+) -> Fit:
+    """What leads to the velocities ``wanted`` (F, 2) [m/s] with weights (F); zeros without weights. Sizes as ``likely`` says."""
+    if weight.sum() < FEWEST:
+        return Fit(np.zeros_like(wanted), np.zeros_like(wanted), 0.0, 0.0)
     own = np.zeros_like(wanted)
     own[:-1] = np.diff(root[:, :2], axis=0) * fps
     own = gaussian(own, 2.0)
@@ -54,7 +73,7 @@ def fitted(root: np.ndarray, wanted: np.ndarray, weight: np.ndarray, fps: float)
     found = np.zeros(3)
     for _ in range(ROUNDS):
         w = each * np.repeat(robust, 2)
-        keep = np.diag(np.r_[LIKELY[0], LIKELY[0], LIKELY[1]] ** -2.0) * noise * ALIKE * fps / 30
+        keep = np.diag(np.r_[likely[0], likely[0], likely[1]] ** -2.0) * noise * ALIKE * fps / 30
         found = np.linalg.solve(rows.T @ (rows * w[:, None]) + keep, rows.T @ (values * w))
         off = np.linalg.norm((values - rows @ found).reshape(-1, 2), axis=1)
         robust = TYPICAL / np.maximum(off, TYPICAL)
@@ -64,7 +83,47 @@ def fitted(root: np.ndarray, wanted: np.ndarray, weight: np.ndarray, fps: float)
     w = weight * robust
     rest = gaussian((wanted - model) * w[:, None], width)
     share = gaussian(w, width) + TRUST / (np.sqrt(2 * np.pi) * width)
-    return np.asarray(model + rest / share[:, None])
+    return Fit(model, rest / share[:, None], float(found[2]), float(np.sqrt(noise)))
+
+
+def asked(
+    skeleton: Skeleton,
+    turns: np.ndarray,
+    root: np.ndarray,
+    contact: np.ndarray,
+    fps: float,
+    likely: tuple[float, float] = LIKELY,
+) -> np.ndarray:
+    """(F, 2) [m/s] by how much the root's velocity changes so that standing feet are still; see :func:`fitted`."""
+    found = fitted(root, *standing_velocity(skeleton, turns, root, contact, fps), fps, likely)
+    return found.model + found.rest
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What feet that seem to stand ask of the root, of motion that nobody knows the contacts of."""
+
+    velocity: Fit
+    height: float
+    """[m] of their soles above the floor."""
+    weight: np.ndarray
+    """(F) how many feet seem to stand."""
+
+
+def standing(skeleton: Skeleton, turns: np.ndarray, root: np.ndarray) -> Standing:
+    """What feet that are low and slow ask for, the more the lower and slower, at 30 frames a second; the ball of each foot counts."""
+    turned, heads = forward(skeleton, turns, root)
+    points = foot_points(skeleton, turned, heads)
+    height = foot_heights(heads[:, list(skeleton.feet)], heads[:, list(skeleton.toes)], skeleton.foot_rest)
+    speed = central_speed(points, 30.0).min(axis=-1)
+    weight = np.exp(-((np.maximum(height - ground_height(height), 0) / SEEMS[0]) ** 2) - (speed / SEEMS[1]) ** 2)
+    both = np.sqrt(weight[1:] * weight[:-1])
+    count = both.sum(axis=1)
+    ways = np.diff(points[:, :, 1, :2], axis=0) * 30.0
+    wanted = -(ways * both[..., None]).sum(axis=1) / np.maximum(count, 1e-6)[:, None]
+    low = points[..., 2].min(axis=-1)
+    found = fitted(root, np.concatenate([wanted, np.zeros((1, 2))]), np.append(count, 0.0), 30.0)
+    return Standing(found, float((low * weight).sum() / max(weight.sum(), 1e-6)), weight.sum(axis=1))
 
 
 def floor_height(

@@ -11,20 +11,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..core.contacts import foot_points
-from ..core.skeleton import Skeleton
 from ..learning.torch_layers import Convolutions, StateSpaces
-from . import draws
-from .batches import Batches
 from .correction import RATE
 from .inputs import PART, PARTS, PHYSICS, SEEN, WIDTHS
-from .network import CHOICES, DILATIONS, OUTPUTS, SCALES, TURNS, Sizes
+from .network import CHOICES, DILATIONS, OUTPUTS, SCALES, TRUSTED, TURNS, Sizes
+from .torch_body import Body, matrices, product, times, turning
+from .torch_draws import Batch
+
+
+TOGETHER = 4
+"""Batches that are drawn at once: a GPU draws many windows as quickly as few."""
 
 
 class Learned(nn.Module):
     """``inputs``, a body of some kind, ``outputs``; see :mod:`.network` for the same in NumPy."""
 
-    def __init__(self, kind: str, sizes: Sizes, mean: np.ndarray, spread: np.ndarray) -> None:
+    def __init__(
+        self, kind: str, sizes: Sizes, mean: np.ndarray, spread: np.ndarray, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.kind, width = kind, sizes.width
         self.register_buffer("mean", torch.as_tensor(mean, dtype=torch.float32))
@@ -32,7 +36,9 @@ class Learned(nn.Module):
         self.inputs = nn.Linear(SEEN, width)
         both = 2 * width
         if kind == "convolution":
-            self.body = Convolutions(width, DILATIONS)
+            self.body = Convolutions(width, DILATIONS, dropout=dropout)
+            self.whole = nn.Linear(width, width)
+            self.after = Convolutions(width, DILATIONS, dropout=dropout)
             both = width
         elif kind == "gru":
             self.ahead = nn.GRU(width, width, batch_first=True)
@@ -45,25 +51,42 @@ class Learned(nn.Module):
         with torch.no_grad():
             self.outputs.weight.mul_(0.1)
             self.outputs.bias.zero_()
+            self.outputs.bias[-CHOICES - TRUSTED : -CHOICES] = 0.7  # what standing feet ask for is seldom far off
         self.register_buffer("scales", torch.as_tensor(SCALES, dtype=torch.float32))
         self.register_buffer("part", torch.as_tensor(PART))
 
     def forward(
-        self, numbers: Tensor, smooth: Tensor, physics: Tensor | None = None, plain: Tensor | None = None
+        self,
+        numbers: Tensor,
+        smooth: Tensor,
+        asked: Tensor,
+        slow: Tensor,
+        physics: Tensor | None = None,
+        plain: Tensor | None = None,
+        mask: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """(N, T, SEEN), (N, T, widths, 72), and for the gate (N, T, 64) and (N, T, 72), to a correction with contacts and kinds
-        (N, T, 80), and the gate (N, T, 72)."""
+        """(N, T, SEEN), (N, T, widths, 72), (N, T, ASKED), the Gaussian (N, T, T) of QUICK frames, and for the gate (N, T, 64) and
+        (N, T, 72), to a correction with contacts and kinds (N, T, 80), and the gate (N, T, 72). ``mask`` (N, T) is 0 after the
+        end of a window; None: all have T frames."""
         x = self.inputs((numbers - self.mean) / self.spread)
         if self.kind == "convolution":
-            x = self.body(x)
+            x = self.body(x, mask)
+            there = torch.ones_like(x[..., :1]) if mask is None else mask[..., None]
+            x = x + self.whole((x * there).sum(1, keepdim=True) / there.sum(1, keepdim=True))
+            x = self.after(x, mask)
         else:
-            ahead, back = self.ahead(x), self.back(x.flip(1))
+            back = _backwards(x, mask)
+            ahead, behind = self.ahead(x), self.back(torch.take_along_dim(x, back, 1))
             if self.kind == "gru":
-                ahead, back = ahead[0], back[0]
-            x = torch.cat([ahead, back.flip(1)], dim=-1)
+                ahead, behind = ahead[0], behind[0]
+            x = torch.cat([ahead, torch.take_along_dim(behind, back, 1)], dim=-1)
         said = self.outputs(x) * self.scales
         choices = said[..., -CHOICES:].unflatten(-1, (len(WIDTHS), PARTS))[..., self.part]
-        own, rest = said[..., : TURNS + 3] + (choices * smooth).sum(-2), said[..., TURNS + 3 : -CHOICES]
+        own, rest = said[..., : TURNS + 3], said[..., TURNS + 3 : -CHOICES - TRUSTED]
+        model, more, high = said[..., -CHOICES - TRUSTED : -CHOICES].split(1, -1)
+        quick = own[..., TURNS : TURNS + 2]
+        quick = quick - slow @ quick + model * asked[..., :2] + more * asked[..., 2:4]
+        own = torch.cat([own[..., :TURNS], quick, own[..., -1:] + high * asked[..., 4:]], -1) + (choices * smooth).sum(-2)
         if physics is None or plain is None or self.kind != "gated":
             return torch.cat([own, rest], dim=-1), None
         gate = torch.sigmoid(self.gate(torch.cat([x, physics], dim=-1)))
@@ -78,58 +101,11 @@ class Several(nn.Module):
         self.networks = nn.ModuleDict(networks)
 
 
-def _matrices(vectors: Tensor) -> Tensor:
-    """Axis-angles (..., 3) to matrices (..., 3, 3) by the quaternion."""
-    angle = torch.sqrt((vectors * vectors).sum(-1, keepdim=True) + 1e-12)
-    half = angle / 2
-    x, y, z = (torch.sin(half) / angle * vectors).unbind(-1)
-    w = torch.cos(half)[..., 0]
-    rows = [
-        1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
-        2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
-        2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y),
-    ]  # fmt: skip
-    return torch.stack(rows, -1).unflatten(-1, (3, 3))
-
-
-class Body(nn.Module):
-    """Forward kinematics of one skeleton, with the points of its feet."""
-
-    def __init__(self, skeleton: Skeleton) -> None:
-        super().__init__()
-        self.feet, self.toes = list(skeleton.feet), list(skeleton.toes)
-        levels = [(np.flatnonzero(skeleton.parents < 0), np.zeros(0, int)), *skeleton.levels]
-        order = np.concatenate([joints for joints, _ in levels])
-        self.register_buffer("back", torch.as_tensor(np.argsort(order)))
-        self.levels: list[tuple[Tensor, Tensor, Tensor]] = []
-        for k, (joints, parents) in enumerate(levels[1:]):
-            above = np.searchsorted(levels[k][0], parents)
-            offsets = torch.as_tensor(skeleton.offsets[joints], dtype=torch.float32)
-            self.levels.append((torch.as_tensor(joints), torch.as_tensor(above), offsets))
-        self.root = torch.as_tensor(levels[0][0])
-        rest = skeleton.rest_core[:, :3, 3]
-        points = foot_points(skeleton, np.broadcast_to(np.eye(3), (skeleton.count, 3, 3)), rest)
-        arms = points - np.stack([rest[[f, t, t]] for f, t in zip(skeleton.feet, skeleton.toes, strict=True)])
-        self.register_buffer("arms", torch.as_tensor(arms, dtype=torch.float32))
-        self.register_buffer("bones", torch.as_tensor([[f, t, t] for f, t in zip(self.feet, self.toes, strict=True)]))
-
-    def moved(self, device: torch.device) -> None:
-        """Go to a device."""
-        self.to(device)
-        self.root = self.root.to(device)
-        self.levels = [(a.to(device), b.to(device), c.to(device)) for a, b, c in self.levels]
-
-    def forward(self, turns: Tensor) -> tuple[Tensor, Tensor]:
-        """Local rotations (..., J, 3, 3) to heads (..., J, 3) from the root's, and points of the feet (..., feet, 3, 3)."""
-        turned = [turns[..., self.root, :, :]]
-        heads = [torch.zeros_like(turned[0][..., 0])]
-        for joints, above, offsets in self.levels:
-            parents = turned[-1][..., above, :, :]
-            heads.append(heads[-1][..., above, :] + (parents @ offsets[..., None])[..., 0])
-            turned.append(parents @ turns[..., joints, :, :])
-        placed, ways = torch.cat(heads, -2)[..., self.back, :], torch.cat(turned, -3)[..., self.back, :, :]
-        points = placed[..., self.bones, :] + (ways[..., self.bones, :, :] @ self.arms[..., None])[..., 0]
-        return placed, points
+def _backwards(x: Tensor, mask: Tensor | None) -> Tensor:
+    """(N, T, 1) the frames of each window from its end to its beginning; what comes after the end stays after it."""
+    time = torch.arange(x.shape[1], device=x.device)[None]
+    length = torch.full_like(time[:, :1], x.shape[1]) if mask is None else mask.sum(1, keepdim=True).long()
+    return torch.where(time < length, length - 1 - time, time)[..., None].expand(len(x), -1, -1)
 
 
 class RepairTask:
@@ -137,51 +113,61 @@ class RepairTask:
 
     def __init__(
         self,
-        skeleton: Skeleton,
+        body: Body,
         make: Callable[[], nn.Module],
-        batches: Batches,
-        judged: Sequence[draws.Batch],
+        draw: Callable[[torch.Generator], Batch],  # of TOGETHER batches
+        judged: Sequence[Batch],
         about: dict[str, Any],
         physics_weight: float = 0.1,
     ) -> None:
-        self.make, self.batches, self.judged, self.about = make, batches, judged, about
-        self.body, self.physics_weight = Body(skeleton), physics_weight
+        self.make, self.draw, self.judged, self.about = make, draw, judged, about
+        self.body, self.physics_weight = body, physics_weight
+        self.ahead: tuple[int, Batch] | None = None
 
     def module(self) -> nn.Module:
         """See ``TorchTask``."""
         return self.make()
 
-    def batch(self, step: int, generator: torch.Generator, device: torch.device) -> dict[str, Tensor]:
-        """See ``TorchTask``; the chance is that of the processes, by the step."""
-        return _on(self.batches.at(step), device)
+    def batch(self, step: int, generator: torch.Generator, device: torch.device) -> Batch:
+        """See ``TorchTask``."""
+        k = step % TOGETHER
+        if self.ahead is None or self.ahead[0] != step - k:
+            generator.manual_seed(generator.initial_seed() - k)  # that of the step which the windows are first drawn for
+            with torch.no_grad():
+                self.ahead = step - k, self.draw(generator)
+        return {name: values[k::TOGETHER] for name, values in self.ahead[1].items()}
 
-    def loss(self, module: nn.Module, batch: dict[str, Tensor], step: int) -> Mapping[str, Tensor]:
+    def loss(self, module: nn.Module, batch: Batch, step: int) -> Mapping[str, Tensor]:
         """See ``TorchTask``."""
         assert isinstance(module, Several)
-        self.body.moved(batch["mask"].device)
         out: dict[str, Tensor] = {}
-        truth = self.body(batch["turns"] @ _matrices(batch["by"]))
+        truth = self._posed(batch, batch["by"])
         for name, network in module.networks.items():
             parts = self._parts(network, batch, truth)
             out.update({f"{name} {part}": value for part, value in parts.items()})
         return out
 
-    def _parts(self, network: nn.Module, batch: dict[str, Tensor], truth: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
+    def _posed(self, batch: Batch, by: Tensor) -> tuple[Tensor, Tensor]:
+        return self.body(matrices(product(batch["turns"], turning(by))), batch["lengths"])
+
+    def _parts(self, network: nn.Module, batch: Batch, truth: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
         mask = batch["mask"]
-        said, _ = network(batch["numbers"], batch["smooth"], batch.get("physics"), batch.get("plain"))
+        given = (batch[key] for key in ("numbers", "smooth", "asked", "slow"))
+        said, _ = network(*given, batch.get("physics"), batch.get("plain"), mask)
         by = said[..., :TURNS].unflatten(-1, (-1, 3))
         velocity, height = said[..., TURNS : TURNS + 2], said[..., TURNS + 2]
         contact, kinds = said[..., TURNS + 3 : TURNS + 5], said[..., TURNS + 5 :]
-        heads, points = self.body(batch["turns"] @ _matrices(by))
+        heads, points = self._posed(batch, by)
         off = heads - truth[0]
         turn = _mean((by - batch["by"]).abs().mean((-1, -2)), mask)
         place = _mean(off.norm(dim=-1).mean(-1), mask)
+        soles = _mean((points - truth[1]).norm(dim=-1).mean((-1, -2)), mask)
         bend = off[:, 2:] - 2 * off[:, 1:-1] + off[:, :-2]
         pair, triple = mask[:, 1:] * mask[:, :-1], mask[:, 2:] * mask[:, :-2]
         wrong = (velocity - batch["velocity"]) * mask[..., None]
         length = mask.sum(1, keepdim=True).clamp(min=2)
         way = torch.cumsum(wrong, 1) / RATE
-        way = (way - (way * mask[..., None]).sum(1, keepdim=True) / length[..., None]) * mask[..., None]
+        way = (way - (way * mask[..., None]).sum(1, keepdim=True) / length[..., None]) * mask[..., None] + 1e-9
         chance = (kinds * mask[..., None]).sum(1) / length
         told = functional.binary_cross_entropy_with_logits(contact, batch["contact"], reduction="none").mean(-1)
         feet = points + self._root(batch, velocity, height)[:, :, None, None]
@@ -191,32 +177,29 @@ class RepairTask:
         under = _mean(functional.relu(-feet[..., 2]).mean((-1, -2)), mask)
         return {
             "turns": 2 * turn,
-            "places": 10 * place,
+            "places": 20 * place,
+            "soles": 5 * soles,
             "bends": 10 * _mean(bend.norm(dim=-1).mean(-1), triple),
             "velocity": 2 * _mean(wrong.abs().mean(-1), mask),
-            "way": 2 * _mean(way.abs().mean(-1), mask),
+            "way": 6 * _mean(way.norm(dim=-1), mask),
             "height": 10 * _mean((height - batch["height"]).abs(), mask),
-            "contacts": 0.5 * _mean(told, mask),
+            "contacts": 1.0 * _mean(told, mask),
             "kinds": 0.4 * functional.binary_cross_entropy_with_logits(chance, batch["kinds"]),
             "physics": self.physics_weight * (100 * slide + 100 * under),
         }
 
-    def _root(self, batch: dict[str, Tensor], velocity: Tensor, height: Tensor) -> Tensor:
+    def _root(self, batch: Batch, velocity: Tensor, height: Tensor) -> Tensor:
         """(N, T, 3) where the root is as the network has it."""
-        left = batch["turns"][:, :, 0, :2, 0]
-        left = functional.normalize(left, dim=-1)
-        across = torch.stack([-left[..., 1], left[..., 0]], -1)
-        level = velocity[..., :1] * left + velocity[..., 1:] * across
+        level = times(batch["level"], velocity[..., None])[..., 0]
         way = functional.pad(torch.cumsum(level[:, :-1], 1), (0, 0, 1, 0)) / RATE
         return batch["root"] + torch.cat([way, height[..., None]], -1)
 
     def validate(self, module: nn.Module) -> float:
-        """See ``TorchTask``: how far heads and the way are off on average, and contacts."""
-        device = next(module.parameters()).device
+        """See ``TorchTask``: the whole loss but the kinds'."""
         total = 0.0
         for batch in self.judged:
-            parts = self.loss(module, _on(batch, device), 0)
-            total += sum(float(value) for value in parts.values())
+            parts = self.loss(module, batch, 0)
+            total += sum(float(value) for name, value in parts.items() if not name.endswith("kinds"))
         return total / len(self.judged)
 
     def describe(self) -> dict[str, Any]:
@@ -224,15 +207,13 @@ class RepairTask:
         return self.about
 
 
-def _on(batch: draws.Batch, device: torch.device) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(value).to(device).float() for name, value in batch.items()}
-
-
 def _mean(values: Tensor, mask: Tensor) -> Tensor:
     return (values * mask).sum() / mask.sum().clamp(min=1)
 
 
-def networks(sizes: Mapping[str, Sizes], mean: np.ndarray, spread: np.ndarray) -> Iterator[tuple[str, Learned]]:
+def networks(
+    sizes: Mapping[str, Sizes], mean: np.ndarray, spread: np.ndarray, dropout: float = 0.0
+) -> Iterator[tuple[str, Learned]]:
     """One network of each kind."""
     for kind, size in sizes.items():
-        yield kind, Learned(kind, size, mean, spread)
+        yield kind, Learned(kind, size, mean, spread, dropout)

@@ -23,16 +23,17 @@ from ..learning.stopping import clear_cancel_file
 from ..motion import pose_set
 from . import draws, network
 from .arguments import rivals_path
-from .batches import Batches
+from .draws import Take
 from .network import SIZES
 
 Say = Callable[[str], None]
 ACKNOWLEDGEMENT = """The data used in this project was obtained from mocap.cs.cmu.edu.
 The database was created with funding from NSF EIA-0196217."""
 JUDGED_EVERY = 9  # one take of so many is not learned from, and chooses the best weights
-JUDGED = 6  # batches of such takes
-LOOKED = 4  # batches from which means and spreads of the inputs are taken
+JUDGED = 8  # batches of such takes
+LOOKED = 16  # batches from which means and spreads of the inputs are taken
 LEAST_SPREAD = 0.02
+MADE, SHARE = "gait", 0.35  # before the underscore of walks that were made, not captured, and their share of windows
 
 
 def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
@@ -49,44 +50,33 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
     clear_cancel_file(args.cancel_file)
     poses = pose_set.load(args.data)
     skeleton, takes = draws.takes_of(poses)
+    for path in args.more:
+        takes += draws.takes_of(pose_set.load(path))[1]
     takes = [t for t in takes if len(t.root) >= draws.FEWEST]
     takes = sorted((t for t in takes if t.subject not in args.leave_out), key=lambda t: t.name)
     if len(takes) < 3:
         raise ValueError(f"--data: expected three takes of {draws.FEWEST} frames or more, got {len(takes)}")
-    held = takes[JUDGED_EVERY // 2 :: JUDGED_EVERY] or takes[:1]
+    held = [t for t in takes if t.subject in args.judge] if args.judge else takes[JUDGED_EVERY // 2 :: JUDGED_EVERY]
+    held = held or takes[:1]
     names = {t.name for t in held}
     kept = [t for t in takes if t.name not in names]
-    say(
-        f"Repair trainer: {counted(len(kept), 'take')}, {sum(len(t.root) for t in kept)} frames; {len(held)} takes to judge on"
-    )
-    gated = "gated" in args.networks
-    judged = [
-        draws.batch(skeleton, held, args.batch_size, np.random.default_rng((args.seed, 7, k)), gated=gated)
-        for k in range(JUDGED)
-    ]
-    looked = [
-        draws.batch(skeleton, kept, args.batch_size, np.random.default_rng((args.seed, 5, k)))["numbers"]
-        for k in range(LOOKED)
-    ]
-    flat = np.concatenate(looked).reshape(-1, looked[0].shape[-1]).astype(np.float32)
-    mean, spread = flat.mean(axis=0), np.maximum(flat.std(axis=0), LEAST_SPREAD)
+    if not kept:
+        raise ValueError("--judge: expected takes that are left to learn from, got none")
+    frames = sum(len(t.root) for t in kept)
+    say(f"Repair trainer: {counted(len(kept), 'take')}, {frames} frames; {len(held)} takes to judge on")
     sizes = {name: SIZES[name] for name in args.networks}
     about = {
         "data": poses.content_hash(),
+        "more": [pose_set.load(path).content_hash() for path in args.more],
         "left_out": list(args.leave_out),
         "takes": [t.name for t in kept],
         "judged_on": sorted(names),
         "sizes": network.in_words(sizes),
         "batch": args.batch_size,
         "physics": args.lambda_physics,
+        "dropout": args.dropout,
     }
-    batches = Batches(skeleton, kept, args.batch_size, args.seed, args.jobs, gated)
-    try:
-        state, machine, cancelled, number = _trained(
-            args, say, complain, skeleton, sizes, mean, spread, batches, judged, about
-        )
-    finally:
-        batches.close()
+    state, machine, cancelled, number, task = _trained(args, say, complain, skeleton, sizes, (kept, held), about)
     meta = {
         **about,
         "seed": args.seed,
@@ -97,7 +87,7 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
         "acknowledgement": ACKNOWLEDGEMENT,
         "licence": "weights of this project; learned from CMU motion capture: free for all uses, not to be resold directly",
     }
-    own = _by_network(args, sizes, mean, spread, state)
+    own = _by_network(task, state)
     rivals = {k: v for k, v in own.items() if k != "convolution"} if "convolution" in own else {}
     network.save(args.weights, {k: v for k, v in own.items() if k not in rivals}, meta)
     if rivals:
@@ -114,32 +104,67 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
 
 
 def _trained(
-    args: argparse.Namespace, say: Say, complain: Say, skeleton: Any, sizes: Any, mean: np.ndarray, spread: np.ndarray,
-    batches: Batches, judged: list[draws.Batch], about: dict[str, Any],
-) -> tuple[Any, str, bool, int]:  # fmt: skip
-    """The state of the training, the machine in words, whether it was stopped, and by which signal."""
+    args: argparse.Namespace, say: Say, complain: Say, skeleton: Any, sizes: Any, takes: tuple[list[Take], list[Take]],
+    about: dict[str, Any],
+) -> tuple[Any, str, bool, int, Any]:  # fmt: skip
+    """The state of the training, the machine in words, whether it was stopped, by which signal, and what was learned."""
+    import torch
+
     from ..learning import torch_training
-    from . import torch_networks
+    from . import torch_draws, torch_networks
+    from .torch_body import Body
+
+    torch.set_num_threads(args.threads)
+    device = torch_training.device_of(args.device)
+    body = Body(skeleton).to(device)
+    kept, held = (torch_draws.Store(skeleton, own, _shares(own)).to(device) for own in takes)
+    generator = torch.Generator(device)
+
+    def drawn(store: Any, *seed: int) -> torch_draws.Batch:
+        generator.manual_seed(int(np.random.default_rng((args.seed, *seed)).integers(2**31)))
+        with torch.no_grad():
+            return torch_draws.batch(store, body, args.batch_size, generator, varied=store is kept)
+
+    def draw(chance: torch.Generator) -> torch_draws.Batch:
+        return torch_draws.batch(kept, body, torch_networks.TOGETHER * args.batch_size, chance)
+
+    judged = [drawn(held, 7, k) for k in range(JUDGED)]
+    flat = [batch["numbers"][batch["mask"] > 0] for batch in (drawn(kept, 5, k) for k in range(LOOKED))]
+    numbers = torch.cat(flat)
+    mean, spread = numbers.mean(0).cpu().numpy(), numbers.std(0).clamp(min=LEAST_SPREAD).cpu().numpy()
+    if "gated" in sizes:
+        made = torch_draws.joined([drawn(kept, 3, k) for k in range(args.pool)])
+        made, last = (torch_draws.with_plain(skeleton, one, args.jobs) for one in (made, torch_draws.joined(judged)))
+        judged = [last]
+
+        def draw(chance: torch.Generator) -> torch_draws.Batch:
+            count = torch_networks.TOGETHER * args.batch_size
+            chosen = torch.randint(len(made["mask"]), (count,), generator=chance, device=device)
+            return {name: values[chosen] for name, values in made.items()}
 
     def make() -> Any:
-        return torch_networks.Several(dict(torch_networks.networks(sizes, mean, spread)))
+        return torch_networks.Several(dict(torch_networks.networks(sizes, mean, spread, args.dropout)))
 
-    task = torch_networks.RepairTask(skeleton, make, batches, judged, about, args.lambda_physics)
+    task = torch_networks.RepairTask(body, make, draw, judged, about, args.lambda_physics)
     result = torch_training.fit(task, steps_of(args), args, say, complain)
-    device = torch_training.device_of(args.device)
     machine = f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}, {device.type}"
-    return result.state, machine, result.cancelled, result.signal
+    return result.state, machine, result.cancelled, result.signal, task
 
 
-def _by_network(
-    args: argparse.Namespace, sizes: Any, mean: np.ndarray, spread: np.ndarray, state: Any
-) -> dict[str, network.Network]:
+def _shares(takes: list[Take]) -> np.ndarray:
+    """(N) by how much a take counts beside others of its length, so that those that were made are a share of all."""
+    made = np.array([t.subject == MADE for t in takes])
+    size = np.sqrt([len(t.root) for t in takes])
+    if not made.any() or made.all():
+        return np.ones(len(takes))
+    return np.where(made, SHARE / size[made].sum(), (1 - SHARE) / size[~made].sum())
+
+
+def _by_network(task: Any, state: Any) -> dict[str, network.Network]:
     from ..learning.torch_layers import tensors_of
     from ..learning.torch_training import with_weights
-    from . import torch_networks
 
-    module = with_weights(torch_networks.Several(dict(torch_networks.networks(sizes, mean, spread))), state.best)
-    assert isinstance(module, torch_networks.Several)
+    module: Any = with_weights(task.module(), state.best)
     return {name: network.Network(name, tensors_of(own)) for name, own in module.networks.items()}
 
 
@@ -147,5 +172,9 @@ def _words(args: argparse.Namespace) -> list[str]:
     """The command line without the folders of this machine."""
     out = [f"--data {args.data.name}", f"--seed {args.seed}", f"--batch-size {args.batch_size}", f"--jobs {args.jobs}"]
     out += [f"--leave-out {','.join(args.leave_out)}", f"--networks {','.join(args.networks)}", f"--lr {args.lr:g}"]
+    out += [f"--more {path.name}" for path in args.more] + [f"--dropout {args.dropout:g}"]
+    out += [f"--judge {','.join(args.judge)}"] if args.judge else []
+    out += [f"--decay {args.decay:g}", f"--round {args.round}"]
+    out += [f"--pool {args.pool}"] if "gated" in args.networks else []
     out += [f"--lambda-physics {args.lambda_physics:g}", f"--steps {args.steps}", f"--device {args.device}"]
     return out + ([f"--time-limit {args.time_limit:g}"] if args.time_limit else [])

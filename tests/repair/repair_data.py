@@ -43,12 +43,13 @@ def tensors(kind: str = "convolution", width: int = 8) -> Tensors:
 
     out = {"mean": np.zeros(SEEN, np.float32), "spread": np.ones(SEEN, np.float32)}
     out |= {"inputs.weight": drawn(width, SEEN), "inputs.bias": drawn(width)}
-    for i in range(len(DILATIONS)):
-        at = f"body.blocks.{i}"
+    out |= {"whole.weight": drawn(width, width), "whole.bias": drawn(width)}
+    for at in (f"{stack}.blocks.{i}" for stack in ("body", "after") for i in range(len(DILATIONS))):
         out |= {f"{at}.norm.weight": drawn(width), f"{at}.norm.bias": drawn(width)}
         out |= {f"{at}.convolution.weight": drawn(width, width, 3), f"{at}.convolution.bias": drawn(width)}
         out |= {f"{at}.out.weight": drawn(width, width), f"{at}.out.bias": drawn(width)}
-    out |= {"body.norm.weight": drawn(width), "body.norm.bias": drawn(width)}
+    for stack in ("body", "after"):
+        out |= {f"{stack}.norm.weight": drawn(width), f"{stack}.norm.bias": drawn(width)}
     return out | {"outputs.weight": drawn(OUTPUTS, width), "outputs.bias": drawn(OUTPUTS)}
 
 

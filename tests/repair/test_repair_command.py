@@ -133,6 +133,6 @@ def test_eval_fills_the_card_and_says_1_where_a_bar_is_missed(folder: Path) -> N
     assert {"input", "pin only", "Gaussian + least squares + pin", "convolution + pin"} <= set(
         names["mix: slide"]["rivals"]
     )
-    assert names["mix: penetration"]["value"] < 1e-3
+    assert names["mix: penetration"]["rivals"]["convolution + pin"] < 1e-3
     pose_set.save(folder / "other.npz", clips(("1_1",)))
     assert run("repair", "eval", "--data", folder / "other.npz", "--weights", folder / "weights.npz") == 2

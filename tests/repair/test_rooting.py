@@ -33,7 +33,10 @@ def test_a_slow_rest_is_found_and_single_wild_feet_are_not_believed() -> None:
     wander = 0.05 * np.stack([np.sin(1.2 * time), np.cos(0.9 * time)], axis=1)
     wanted = -np.gradient(wander, axis=0) * FPS + [0.1, 0]
     wanted[rng.random(200) < 0.1] += 3.0
-    change = rooting.fitted(root, wanted, np.ones(200), FPS)
+    found = rooting.fitted(root, wanted, np.ones(200), FPS)
+    change = found.model + found.rest
     way = moves(change, FPS) - moves(np.tile([0.1, 0], (200, 1)) - np.gradient(wander, axis=0) * FPS, FPS)
     assert np.linalg.norm(way, axis=1).mean() < 0.03
-    assert not rooting.fitted(root, wanted, np.zeros(200), FPS).any()
+    nothing = rooting.fitted(root, wanted, np.zeros(200), FPS)
+    assert not nothing.model.any()
+    assert not nothing.rest.any()
