@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,10 @@ from neural_network.repair.correction import RATE
 
 TRIED: dict[str, tuple[Any, ...]] = {
     "repair.judging.SURE": (0.5, 0.6, 0.7),
-    "repair.judging.EITHER": ((0.5, 0.3), (0.5, 0.5), (0.5, 0.65), (0.65, 0.65), (0.8, 0.8)),
-    "repair.judging.SLIDES": ((2.0, 0.8), (2.5, 0.8), (3.5, 0.8), (2.5, 1.5)),
+    "repair.judging.EITHER": (0.5, 0.65, 0.8),
+    "repair.judging.PERHAPS": (0.2, 0.35, 0.5, 0.65),
+    "repair.judging.STILL": (0.0, 0.5, 0.7, 0.9),
+    "repair.judging.SLIDES": ((2.5, 0.8), (3.0, 1.0), (3.5, 1.2)),
     "repair.rooting.LEFT": ((0.015, 0.02), (0.03, 0.04), (0.05, 0.08), (0.1, 0.15)),
     "ik.held_feet.SLACK": (0.0, 0.02, 0.04),
     "ik.held_feet.LOW": (0.1, 0.25, 0.5),
@@ -51,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not takes:
         parser.error(f"--subjects: expected some of whom {args.data.name} has takes")
     learned = network.load(args.weights)["convolution"]
-    print(f"{len(takes)} takes; slide / float / MPJPE local / global of {', '.join(KINDS)}; clean input moved: mean, p99")
+    sys.stdout.write(
+        f"{len(takes)} takes; slide / float / MPJPE local / global of {', '.join(KINDS)}; clean input moved: mean, p99\n"
+    )
     for name in args.only:
         place, constant = name.rsplit(".", 1)
         module = importlib.import_module(f"neural_network.{place}")
@@ -59,7 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for value in TRIED[name]:
             setattr(module, constant, value)
             words = "  ".join(scores(skeleton, takes, learned, args.draws))
-            print(f"{name} {value}{' (as it is)' if value == own else ''}: {words}", flush=True)
+            sys.stdout.write(f"{name} {value}{' (as it is)' if value == own else ''}: {words}\n")
+            sys.stdout.flush()
         setattr(module, constant, own)
     return 0
 

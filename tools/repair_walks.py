@@ -7,6 +7,7 @@ Each has parameters of its own, drawn at random, on a level floor and on the ref
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arrays = np.concatenate(rot).astype(np.float32), np.concatenate(root).astype(np.float32), np.concatenate(clip)
     poses = pose_set.make(rig, *arrays, names, ["locomotion"] * args.count, FPS, np.zeros(args.count))
     pose_set.save(args.output, poses)
-    print(f"{args.output}: {args.count} walks, {len(arrays[2])} frames")
+    sys.stdout.write(f"{args.output}: {args.count} walks, {len(arrays[2])} frames\n")
     return 0
 
 

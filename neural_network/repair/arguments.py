@@ -44,7 +44,16 @@ def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
         help=f"which of {', '.join(SIZES)} are trained",
     )
     out.add_argument(
-        "--more", type=Path, action="append", default=[], metavar="POSES", help="clean motion beside --data; may be repeated"
+        "--more",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="POSES",
+        help="clean motion beside --data; may be repeated",
+    )
+    out.add_argument("--begin", type=Path, metavar="WEIGHTS", help="begin with the networks of this file")
+    out.add_argument(
+        "--feet", action="store_true", help="learn nothing but when feet stand, on bodies of their own lengths"
     )
     out.add_argument(
         "--judge",
@@ -83,4 +92,6 @@ def require_separate_files(args: argparse.Namespace) -> None:
         "--progress": args.progress,
         "--cancel-file": args.cancel_file,
     }
-    keep_apart({"--data": args.data, **{f"--more {path.name}": path for path in args.more}}, written)
+    keep_apart(
+        {"--data": args.data, "--begin": args.begin, **{f"--more {path.name}": path for path in args.more}}, written
+    )

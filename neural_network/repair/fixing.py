@@ -30,7 +30,7 @@ from .network import QUICK, Network, Said
 SAME_RATE = 0.01  # [1/s] frame rates that differ by less are the same
 FEWEST = 2  # frames
 FEW = "one pose cannot slide or tremble"
-FAMILIAR = 2.8  # of :attr:`.network.Said.unlike`: the largest of any take that was learned from, spoilt or not
+FAMILIAR = 3.0  # of :attr:`.network.Said.unlike`: the largest of any take that was learned from, spoilt or not
 UNLIKE = "This body, or how it moves, is unlike what the network learned from; plain methods were used."
 
 

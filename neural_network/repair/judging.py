@@ -21,14 +21,14 @@ AT_REST = 0.25  # share of that speed: the root of such an action moves less
 IN_PLACE = "The feet go as if this action walked in place, so nothing is changed; give it its way first, or make contacts by hand."
 SURE = 0.6  # chance from which something counts as wrong
 SLIDES = (
-    2.5,
-    0.8,
+    3.0,
+    1.0,
 )  # [mm a frame at 30 a second] standing feet of captured motion slide less on average, and for each m/s of the Hips
 EITHER = 0.65  # chance that it drifts or has another speed, from which the root is wrong
 PERHAPS = 0.2  # the same where standing feet slide
 STILL = 0.7  # share of those slides below which motion is not taken as smoothed: a hand-keyed action is as smooth, and its feet are right
 CLOSE = 0.03  # share of a large change that counts as none
-HELD = 0.5  # share of frames without a change, or without one of speed, from which frames may have been dropped
+HELD = 0.4  # share of frames without a change, or without one of speed, from which frames may have been dropped
 NEAR = 0.006  # [m] a floor that is off by less is not moved
 SHORTEST = 8  # [frames] in which held ones are looked for
 STANDS = 0.03  # [m] the standing feet of sound motion are no farther from the floor

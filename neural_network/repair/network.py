@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from . import plain
 from .contacts import decided
 from .correction import RATE, Correction, between, numbers_of
 from .corruption import KINDS, gaussian
-from .inputs import BONES, MOST, PART, PARTS, PHYSICS, SEEN, WIDTHS, seen
+from .inputs import BONES, MOST, PART, PARTS, PHYSICS, SEEN, WIDTHS, Seen, seen
 
 KIND = "repair"
 SHIPPED = Path(__file__).resolve().parents[2] / "training_data" / "weights" / "repair.npz"
@@ -79,6 +79,8 @@ class Network:
     kind: str
     tensors: Mapping[str, np.ndarray]
     meta: dict[str, Any] = field(default_factory=dict)
+    feet: Network | None = None
+    """Another one that says when feet stand, instead of this one."""
 
     def say(self, skeleton: Skeleton, turns: np.ndarray, root: np.ndarray, always: float | None = None) -> Said:
         """What the network says of motion (F frames at 30 a second) of a body with the reference rig's bones.
@@ -86,6 +88,14 @@ class Network:
         ``always`` replaces what the gate of a gated network says.
         """
         sight = seen(skeleton, turns, root)
+        said = self._said(skeleton, turns, root, sight, always)
+        return (
+            said
+            if self.feet is None
+            else replace(said, contact=self.feet._said(skeleton, turns, root, sight, None).contact)
+        )
+
+    def _said(self, skeleton: Skeleton, turns: np.ndarray, root: np.ndarray, sight: Seen, always: float | None) -> Said:
         t = self.tensors
         standard = (sight.numbers - t["mean"]) / t["spread"]
         unlike = float((np.minimum(np.abs(standard[:, CHOICES:]), MOST) ** 2).mean())
@@ -132,13 +142,21 @@ def save(path: str | os.PathLike[str], networks: Mapping[str, Network], meta: Ma
         f"{name}/{key}": value.astype(np.float16 if value.ndim > 1 else np.float32)
         for name, network in networks.items()
         for key, value in network.tensors.items()
-        if key != "scales"
+        if key not in fixed()
     }
     model_file.write(path, model_file.Model(KIND, {"networks": list(networks), **meta}, tensors))
 
 
+def feet_path(path: str | os.PathLike[str]) -> Path:
+    """Where the network is, beside another, that says when feet stand."""
+    return Path(path).with_name(f"{Path(path).stem}_feet.npz")
+
+
 def load(path: str | os.PathLike[str] = SHIPPED) -> dict[str, Network]:
-    """The networks in a file; FileNotFoundError where there is none, ValueError with the reason where it is none of a repair."""
+    """The networks in a file; FileNotFoundError where there is none, ValueError with the reason where it is none of a repair.
+
+    A convolution is told when feet stand by the GRU in the file beside it, :func:`feet_path`, where there is one.
+    """
     found = model_file.read(path, KIND, MISSING)
     about = dict(found.about)
     kinds = about.pop("networks", None)
@@ -161,7 +179,14 @@ def load(path: str | os.PathLike[str] = SHIPPED) -> dict[str, Network]:
             out[kind] = Network(kind, own, about)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name}: {error}") from None
+    if "convolution" in out and feet_path(path).exists():
+        out["convolution"] = replace(out["convolution"], feet=load(feet_path(path))["gru"])
     return out
+
+
+def fixed() -> dict[str, np.ndarray]:
+    """Tensors that every network has beside what it learns, and that no file holds."""
+    return {"scales": SCALES.astype(np.float32), "part": PART}
 
 
 def in_words(sizes: Mapping[str, Sizes]) -> dict[str, Any]:

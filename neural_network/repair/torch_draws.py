@@ -165,9 +165,15 @@ def between(low: Tensor, high: Tensor, share: Tensor) -> Tensor:
 
 
 def windows(
-    store: Store, count: int, generator: torch.Generator, frames: int = FRAMES, varied: bool = True
+    store: Store,
+    count: int,
+    generator: torch.Generator,
+    frames: int = FRAMES,
+    varied: bool = True,
+    bodies: float = OTHER_BODIES,
 ) -> tuple[Motion, Tensor]:
-    """Windows of takes, mirrored or not, and lengths (N, 3) of the bodies; ``varied``: slower or faster, in other postures and lengths."""
+    """Windows of takes, mirrored or not, and lengths (N, 3) of the bodies; ``varied``: slower or faster, in other postures, and
+    a share ``bodies`` in other lengths."""
     take = torch.multinomial(store.chance, count, True, generator=generator)
     other = uniform(0, 1, (count,), generator) < (0.5 if varied else 0)
     rate = torch.where(other, uniform(*RATES, (count,), generator), 1.0)
@@ -191,7 +197,7 @@ def windows(
     root = torch.where(flip, root * torch.tensor([-1.0, 1, 1], device=rate.device), root)
     if varied:
         turns = postures(store, turns, length, generator)
-    scaled = (uniform(0, 1, (count, 1), generator) < (OTHER_BODIES if varied else 0)).float()
+    scaled = (uniform(0, 1, (count, 1), generator) < (bodies if varied else 0)).float()
     lengths = 1 + scaled * (uniform(*LENGTHS, (count, 3), generator) - 1)
     return Motion(turns, root * lengths[:, None, LOWER, None], length), lengths
 
@@ -232,7 +238,7 @@ def corrupted(store: Store, motion: Motion, which: Tensor, generator: torch.Gene
     turns, root = motion.turns, motion.root
     count, frames, bones = turns.shape[:3]
     time = torch.arange(frames, device=root.device)
-    drift, speed, floor, noise, smooth, drop = which.float()[..., None, None].unbind(1)
+    drift, speed, floor, noise, smooth, _ = which.float()[..., None, None].unbind(1)
     way = time[None, :, None] / RATE * uniform(-corruption.DRIFT, corruption.DRIFT, (count, 1, 2), generator)
     way = drift * (way + corruption.WANDER * slow(count, frames, 2, generator))
     lift = floor * uniform(-corruption.FLOOR, corruption.FLOOR, (count, 1, 1), generator)
@@ -447,10 +453,16 @@ def true_contacts(body: Body, motion: Motion, lengths: Tensor) -> Tensor:
 
 
 def batch(
-    store: Store, body: Body, count: int, generator: torch.Generator, frames: int = FRAMES, varied: bool = True
+    store: Store,
+    body: Body,
+    count: int,
+    generator: torch.Generator,
+    frames: int = FRAMES,
+    varied: bool = True,
+    bodies: float = OTHER_BODIES,
 ) -> Batch:
-    """``count`` windows as tensors (count, frames, ...); ``mask`` (count, frames) is 0 after the end of one."""
-    clean, lengths = windows(store, count, generator, frames, varied)
+    """``count`` windows as tensors (count, frames, ...); ``mask`` (count, frames) is 0 after the end of one. See :func:`windows`."""
+    clean, lengths = windows(store, count, generator, frames, varied, bodies)
     which = kinds(count, generator)
     bad = corrupted(store, clean, which, generator)
     numbers, smooth, asked = seen(body, bad, lengths)

@@ -18,7 +18,6 @@ from .network import CHOICES, DILATIONS, OUTPUTS, SCALES, TRUSTED, TURNS, Sizes
 from .torch_body import Body, matrices, product, times, turning
 from .torch_draws import Batch
 
-
 TOGETHER = 4
 """Batches that are drawn at once: a GPU draws many windows as quickly as few."""
 
@@ -26,9 +25,7 @@ TOGETHER = 4
 class Learned(nn.Module):
     """``inputs``, a body of some kind, ``outputs``; see :mod:`.network` for the same in NumPy."""
 
-    def __init__(
-        self, kind: str, sizes: Sizes, mean: np.ndarray, spread: np.ndarray, dropout: float = 0.0
-    ) -> None:
+    def __init__(self, kind: str, sizes: Sizes, mean: np.ndarray, spread: np.ndarray, dropout: float = 0.0) -> None:
         super().__init__()
         self.kind, width = kind, sizes.width
         self.register_buffer("mean", torch.as_tensor(mean, dtype=torch.float32))
@@ -86,7 +83,9 @@ class Learned(nn.Module):
         model, more, high = said[..., -CHOICES - TRUSTED : -CHOICES].split(1, -1)
         quick = own[..., TURNS : TURNS + 2]
         quick = quick - slow @ quick + model * asked[..., :2] + more * asked[..., 2:4]
-        own = torch.cat([own[..., :TURNS], quick, own[..., -1:] + high * asked[..., 4:]], -1) + (choices * smooth).sum(-2)
+        own = torch.cat([own[..., :TURNS], quick, own[..., -1:] + high * asked[..., 4:]], -1) + (choices * smooth).sum(
+            -2
+        )
         if physics is None or plain is None or self.kind != "gated":
             return torch.cat([own, rest], dim=-1), None
         gate = torch.sigmoid(self.gate(torch.cat([x, physics], dim=-1)))
@@ -119,7 +118,9 @@ class RepairTask:
         judged: Sequence[Batch],
         about: dict[str, Any],
         physics_weight: float = 0.1,
+        only: str = "",
     ) -> None:
+        self.only = only
         self.make, self.draw, self.judged, self.about = make, draw, judged, about
         self.body, self.physics_weight = body, physics_weight
         self.ahead: tuple[int, Batch] | None = None
@@ -132,7 +133,9 @@ class RepairTask:
         """See ``TorchTask``."""
         k = step % TOGETHER
         if self.ahead is None or self.ahead[0] != step - k:
-            generator.manual_seed(generator.initial_seed() - k)  # that of the step which the windows are first drawn for
+            generator.manual_seed(
+                generator.initial_seed() - k
+            )  # that of the step which the windows are first drawn for
             with torch.no_grad():
                 self.ahead = step - k, self.draw(generator)
         return {name: values[k::TOGETHER] for name, values in self.ahead[1].items()}
@@ -144,7 +147,7 @@ class RepairTask:
         truth = self._posed(batch, batch["by"])
         for name, network in module.networks.items():
             parts = self._parts(network, batch, truth)
-            out.update({f"{name} {part}": value for part, value in parts.items()})
+            out.update({f"{name} {part}": value for part, value in parts.items() if self.only in part})
         return out
 
     def _posed(self, batch: Batch, by: Tensor) -> tuple[Tensor, Tensor]:

@@ -75,6 +75,7 @@ def run(args: argparse.Namespace, say: Say, tell: Say, complain: Say) -> int:
         "batch": args.batch_size,
         "physics": args.lambda_physics,
         "dropout": args.dropout,
+        "feet": args.feet,
     }
     state, machine, cancelled, number, task = _trained(args, say, complain, skeleton, sizes, (kept, held), about)
     meta = {
@@ -111,13 +112,17 @@ def _trained(
     import torch
 
     from ..learning import torch_training
+    from ..learning.torch_layers import load_tensors
     from . import torch_draws, torch_networks
     from .torch_body import Body
 
+    begun = None if args.begin is None else network.load(args.begin)
+    if begun is not None and not set(sizes) <= set(begun):
+        raise ValueError(f"--begin {args.begin.name}: expected {', '.join(sizes)}, got {', '.join(begun)}")
     torch.set_num_threads(args.threads)
     device = torch_training.device_of(args.device)
     body = Body(skeleton).to(device)
-    kept, held = (torch_draws.Store(skeleton, own, _shares(own)).to(device) for own in takes)
+    kept, held = (torch_draws.Store(skeleton, own, _shares(own).tolist()).to(device) for own in takes)
     generator = torch.Generator(device)
 
     def drawn(store: Any, *seed: int) -> torch_draws.Batch:
@@ -126,7 +131,8 @@ def _trained(
             return torch_draws.batch(store, body, args.batch_size, generator, varied=store is kept)
 
     def draw(chance: torch.Generator) -> torch_draws.Batch:
-        return torch_draws.batch(kept, body, torch_networks.TOGETHER * args.batch_size, chance)
+        count, bodies = torch_networks.TOGETHER * args.batch_size, 0.0 if args.feet else torch_draws.OTHER_BODIES
+        return torch_draws.batch(kept, body, count, chance, bodies=bodies)
 
     judged = [drawn(held, 7, k) for k in range(JUDGED)]
     flat = [batch["numbers"][batch["mask"] > 0] for batch in (drawn(kept, 5, k) for k in range(LOOKED))]
@@ -143,9 +149,14 @@ def _trained(
             return {name: values[chosen] for name, values in made.items()}
 
     def make() -> Any:
-        return torch_networks.Several(dict(torch_networks.networks(sizes, mean, spread, args.dropout)))
+        made = dict(torch_networks.networks(sizes, mean, spread, args.dropout))
+        for name, module in made.items():
+            if begun is not None:
+                load_tensors(module, {**dict(begun[name].tensors), **network.fixed()})
+        return torch_networks.Several(made)
 
-    task = torch_networks.RepairTask(body, make, draw, judged, about, args.lambda_physics)
+    only = "contacts" if args.feet else ""
+    task = torch_networks.RepairTask(body, make, draw, judged, about, args.lambda_physics, only)
     result = torch_training.fit(task, steps_of(args), args, say, complain)
     machine = f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}, {device.type}"
     return result.state, machine, result.cancelled, result.signal, task
@@ -175,6 +186,8 @@ def _words(args: argparse.Namespace) -> list[str]:
     out += [f"--more {path.name}" for path in args.more] + [f"--dropout {args.dropout:g}"]
     out += [f"--judge {','.join(args.judge)}"] if args.judge else []
     out += [f"--decay {args.decay:g}", f"--round {args.round}"]
+    out += [f"--begin {args.begin.name}"] if args.begin else []
+    out += ["--feet"] if args.feet else []
     out += [f"--pool {args.pool}"] if "gated" in args.networks else []
     out += [f"--lambda-physics {args.lambda_physics:g}", f"--steps {args.steps}", f"--device {args.device}"]
     return out + ([f"--time-limit {args.time_limit:g}"] if args.time_limit else [])

@@ -70,8 +70,12 @@ def test_its_forward_kinematics_is_the_projects_in_any_lengths() -> None:
     foot, hand = RIG.names.index("LeftFoot"), RIG.names.index("LeftHand")
     np.testing.assert_allclose(longer[0, :, foot], 1.2 * truth[:, foot], atol=1e-5)
     arm = truth[:, hand] - truth[:, RIG.names.index("Spine2")]
-    np.testing.assert_allclose((longer[0, :, hand] - longer[0, :, RIG.names.index("Spine2")]).numpy(), 0.8 * arm, atol=1e-5)
-    np.testing.assert_allclose((soles[0] + 1.2 * torch.from_numpy(walk().root)[:, None, None])[..., 2].amin(), 0, atol=0.03)
+    np.testing.assert_allclose(
+        (longer[0, :, hand] - longer[0, :, RIG.names.index("Spine2")]).numpy(), 0.8 * arm, atol=1e-5
+    )
+    np.testing.assert_allclose(
+        (soles[0] + 1.2 * torch.from_numpy(walk().root)[:, None, None])[..., 2].amin(), 0, atol=0.03
+    )
     vectors = np.random.default_rng(0).normal(0, 1, (20, 3))
     found = torch_body.matrices(torch_body.turning(torch.from_numpy(vectors))).numpy()
     np.testing.assert_allclose(found, rotations.matrix_from_axis_angle(vectors), atol=1e-6)
@@ -156,4 +160,19 @@ def test_the_trainer_learns_writes_and_names_what_it_did(tmp_path: Path) -> None
     assert own.meta["judged_on"] == ["1_1"]
     assert own.meta["takes"] == ["2_1", "3_1"]
     assert set(network.load(tmp_path / "r_rivals.npz")) == {"gru"}
+    words[words.index("--networks") + 1] = "gru"
+    words += ["--begin", str(tmp_path / "r_rivals.npz"), "--feet"]
+    done = subprocess.run(
+        [*command, "--weights", str(tmp_path / "r_feet.npz"), *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = network.load(tmp_path / "r.npz")["convolution"]
+    assert told.feet is not None
+    said = told.say(RIG, walk().turns, walk().root)
+    np.testing.assert_array_equal(said.contact, told.feet.say(RIG, walk().turns, walk().root).contact)
+    np.testing.assert_array_equal(said.correction.turns, own.say(RIG, walk().turns, walk().root).correction.turns)
     assert own.say(RIG, walk().turns, walk().root).contact.shape == (90, 2)
