@@ -288,7 +288,7 @@ def _time(skeleton: Skeleton, takes: Sequence[Take], net: Network) -> Figure:
 
 WHY: dict[str, tuple[str, str]] = {
     "mix": (
-        "networks drawn from on a GPU, bodies of other lengths, other postures, walks of the gait engine, dropout; the root by standing feet",
+        "windows drawn on a GPU, other lengths and postures, walks of the gait engine, dropout; the root by standing feet",
         "slow noise looks like motion; on left-out subjects nothing gains after 700 steps: more subjects are missing",
     ),
     "A, mix": (
