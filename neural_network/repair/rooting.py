@@ -21,6 +21,7 @@ FEWEST = 2  # frames with a standing foot, without which nothing is fitted
 SEEMS = (0.04, 0.5)  # [m] and [m/s] a foot higher or faster than that hardly seems to stand
 TYPICAL = 0.05  # [m/s] residuals up to this size count in full (Huber)
 LIKELY = (0.1, 0.15)  # [m/s] and share of the speed: sizes of what goes wrong; larger corrections need more evidence
+LEAST = 1e-6  # keeps feet that do not move at all from asking for anything
 LEFT = (0.03, 0.04)  # the same of what a network leaves
 ALIKE = 6.0  # [frames at 30 a second] over which the noise of standing feet says the same
 SLOW = 15.0  # [frames at 30 a second] of the Gaussian that gives the slow rest
@@ -73,7 +74,7 @@ def fitted(
     found = np.zeros(3)
     for _ in range(ROUNDS):
         w = each * np.repeat(robust, 2)
-        keep = np.diag(np.r_[likely[0], likely[0], likely[1]] ** -2.0) * noise * ALIKE * fps / 30
+        keep = np.diag(np.r_[likely[0], likely[0], likely[1]] ** -2.0 * noise * ALIKE * fps / 30 + LEAST)
         found = np.linalg.solve(rows.T @ (rows * w[:, None]) + keep, rows.T @ (values * w))
         off = np.linalg.norm((values - rows @ found).reshape(-1, 2), axis=1)
         robust = TYPICAL / np.maximum(off, TYPICAL)

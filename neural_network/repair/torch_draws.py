@@ -381,7 +381,7 @@ def fitted(root: Tensor, wanted: Tensor, weight: Tensor, length: Tensor) -> tupl
     total = weight.sum(1).clamp(min=1e-6)
     for _ in range(rooting.ROUNDS):
         w = (weight * robust)[..., None, None]
-        keep = torch.diag_embed(likely * noise[:, None] * rooting.ALIKE + 1e-6)
+        keep = torch.diag_embed(likely * noise[:, None] * rooting.ALIKE + rooting.LEAST)
         left = (rows_ * w).flatten(1, 2).transpose(1, 2) @ rows_.flatten(1, 2) + keep
         right = ((rows_ * w) * wanted[..., None]).sum((1, 2))
         found = torch.linalg.solve(left, right)

@@ -37,6 +37,8 @@ def test_a_slow_rest_is_found_and_single_wild_feet_are_not_believed() -> None:
     change = found.model + found.rest
     way = moves(change, FPS) - moves(np.tile([0.1, 0], (200, 1)) - np.gradient(wander, axis=0) * FPS, FPS)
     assert np.linalg.norm(way, axis=1).mean() < 0.03
+    still = rooting.fitted(0 * root, 0 * wanted, np.ones(200), FPS)
+    assert not still.model.any()
     nothing = rooting.fitted(root, wanted, np.zeros(200), FPS)
     assert not nothing.model.any()
     assert not nothing.rest.any()
