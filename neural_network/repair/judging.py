@@ -19,12 +19,14 @@ from .network import Said
 PLACE = 0.4  # [m/s] standing feet of actions that walk in place go back faster than anything drifts
 AT_REST = 0.25  # share of that speed: the root of such an action moves less
 IN_PLACE = "The feet go as if this action walked in place, so nothing is changed; give it its way first, or make contacts by hand."
+WALKS_ON = "Feet that seem to stand go on as if they did not, so nothing is changed; make contacts by hand where feet should stand."
 SURE = 0.6  # chance from which something counts as wrong
 SLIDES = (
     3.0,
     1.0,
 )  # [mm a frame at 30 a second] standing feet of captured motion slide less on average, and for each m/s of the Hips
 EITHER = 0.65  # chance that it drifts or has another speed, from which the root is wrong
+WILD = 6.0  # times as fast as sound feet slide: feet that go on like that do not stand, whatever a network says
 PERHAPS = 0.2  # the same where standing feet slide
 STILL = 0.7  # share of those slides below which motion is not taken as smoothed: a hand-keyed action is as smooth, and its feet are right
 CLOSE = 0.03  # share of a large change that counts as none
@@ -128,4 +130,6 @@ def by_network(
     either = 1 - (1 - chance["drift"]) * (1 - chance["speed"])
     way = either > (PERHAPS if slides > 1 and not pose else EITHER)
     floor = away > NEAR and (wrong["floor"] or (away > STANDS and not pose))
+    if slides > WILD and not pose and either <= EITHER:
+        return Judgement(False, False, False, False, False, chance, (WALKS_ON,))
     return Judgement(pose, quick, way, floor, slides > 1, chance)

@@ -11,7 +11,8 @@ from repair_data import FPS, RIG, network, rows, walk
 from neural_network.core import metrics
 from neural_network.core.contacts import foot_points
 from neural_network.ik.foot_pins import forward
-from neural_network.repair import draws, fixing, judging
+from neural_network.repair import correction, draws, fixing, judging
+from neural_network.repair.network import Said
 from neural_network.rigs import on_body
 
 WHO = on_body.character(RIG, RIG.names)
@@ -52,6 +53,18 @@ def test_a_walk_in_place_stays_and_is_told() -> None:
     said = judging.by_rule(WHO.body, *on_body.to_body(WHO, rot, there), FPS, CONTACT)
     assert said.sound
     assert said.notes == (judging.IN_PLACE,)
+
+
+def test_feet_too_fast_to_stand_stay_and_are_told_as_long_as_nothing_else_is_wrong() -> None:
+    turns, fast = walk().turns, walk().root * [3.0, 3, 1]
+    nothing = correction.between(turns, fast, turns, fast)
+    found = []
+    for drift in (0.1, 0.9):
+        said = Said(nothing, CONTACT.astype(float), np.array([drift, 0, 0, 0, 0, 0]))
+        found.append(judging.by_network(WHO.body, turns, fast, FPS, said, CONTACT))
+    assert found[0].sound
+    assert found[0].notes == (judging.WALKS_ON,)
+    assert found[1].root
 
 
 def test_a_contact_made_by_hand_changes_the_frames_around_it_alone() -> None:
