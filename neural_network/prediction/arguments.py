@@ -31,7 +31,10 @@ def parser(data: Path, weights: Path) -> argparse.ArgumentParser:
         "by SIGHUP. `python -m neural_network motion eval` measures every figure.",
     )
     out.add_argument(
-        "--mode", default="fill", metavar="MODE", help="the network that is trained (see modes.py for the others)"
+        "--mode",
+        default="fill",
+        metavar="MODE",
+        help="fill, or a predictor of steps: mlp, gru, transformer_reg, transformer, direct; --mode mlp --help has their flags",
     )
     files = add_files(out, data, weights)
     files.add_argument(
