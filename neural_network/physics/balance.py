@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +28,7 @@ BODY = (
 SOLE = 5
 """Points under each foot; they come first."""
 FEWEST = 3  # frames
+RATE = 30.0  # [1/s] about which accelerations are taken: over shorter times they are those of noise
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,11 @@ def of_body(
     return Balance(np.concatenate([score[:1], score, score[-1:]]), found, wrench, centre)
 
 
+def every(frames: int, fps: float) -> int:
+    """Every so many frames of a motion make one of about 30 a second, or of three frames."""
+    return max(1, min(round(fps / RATE), (frames - 1) // 2))
+
+
 def balance(
     skeleton: Skeleton,
     turns: np.ndarray,
@@ -124,7 +130,7 @@ def balance(
     ground: Ground = flat_ground,
     held: np.ndarray | None = None,
 ) -> Balance:
-    """The balance of motion of a body with the reference rig's bones.
+    """The balance of motion of a body with the reference rig's bones; at more than 45 frames a second, of frames of about 30.
 
     Args:
         skeleton: its bones in any lengths.
@@ -139,4 +145,8 @@ def balance(
     """
     if len(root) < FEWEST:
         raise ValueError(f"expected an action of {FEWEST} frames or more, got {len(root)}: fewer have no accelerations")
-    return of_body(masses(skeleton), *forward(skeleton, turns, root), fps, ground, held)
+    step = every(len(root), fps)
+    rows = np.arange(0, len(root), step)
+    some = None if held is None else held[rows]
+    found = of_body(masses(skeleton), *forward(skeleton, turns[rows], root[rows]), fps / step, ground, some)
+    return replace(found, score=np.interp(np.arange(len(root)), rows, found.score))

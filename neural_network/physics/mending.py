@@ -265,6 +265,25 @@ def mended(of: Task) -> Steps:
 
 
 def _minimised(of: Task, weighed_steps: int) -> Steps:
+    """Where there are more than about 30 frames a second, changes are sought on so many and interpolated."""
+    frames = len(of.root)
+    step = balance.every(frames, of.fps)
+    rows = np.arange(0, frames, step)
+    hands = None if of.hands is None else of.hands[rows]
+    thin = replace(
+        of, turns=of.turns[rows], root=of.root[rows], fps=of.fps / step, contact=of.contact[rows], hands=hands
+    )
+    values = yield from _values(thin, weighed_steps)
+    if step == 1:
+        between = values
+    else:
+        between = np.stack([np.interp(np.arange(frames), rows, column) for column in values.T], axis=1)
+    posed = pose(of.body, of.turns, of.root, between)
+    return posed.turns, posed.root
+
+
+def _values(of: Task, weighed_steps: int) -> Generator[tuple[int, int], None, np.ndarray]:
+    """(F, 31) the unknowns of the least value."""
     values = np.zeros((len(of.root), SIZE))
     pins, steps = of.weights.pins, of.weights.pins + weighed_steps
     state, carried = _state(of, values, False), None
@@ -286,4 +305,4 @@ def _minimised(of: Task, weighed_steps: int) -> Steps:
             size *= SHORTER
         if step > pins and before - after < ENOUGH * before:
             break
-    return state.posed.turns, state.posed.root
+    return values

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from physics_data import BODY, FPS, still, walk
 
+from neural_network.motion import features
 from neural_network.physics import balance, edits, support
 from neural_network.physics.support import Contacts
 
@@ -92,6 +93,15 @@ def test_a_walk_is_balanced_better_than_any_edit_of_it() -> None:
         worse = balance.balance(*edit(BODY, turns, root, np.random.default_rng(0)), FPS).score.mean()
         assert worse > 1.2 * own, name
     assert balance.balance(BODY, turns, root, 2 * FPS).score.mean() > 1.5 * own
+
+
+def test_a_motion_at_four_times_the_rate_has_the_same_score_and_its_noise_counts_no_more() -> None:
+    turns, root = walk()
+    often = features.resampled(turns, root, np.arange(0, len(root) - 1 + 1e-9, 0.25))
+    own = balance.balance(BODY, turns, root, FPS).score
+    score = balance.balance(BODY, *often, 4 * FPS).score
+    assert len(score) == len(often[1])
+    np.testing.assert_allclose(score[::4], own, atol=1e-9)
 
 
 def test_two_frames_are_too_few() -> None:

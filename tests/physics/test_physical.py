@@ -11,6 +11,7 @@ from neural_network.core import metrics, rotations
 from neural_network.core.contacts import foot_points
 from neural_network.ik import held_feet
 from neural_network.ik.foot_pins import forward
+from neural_network.motion import features
 from neural_network.physics import balance, edits, physical, standing
 from neural_network.rigs import on_body
 
@@ -127,6 +128,14 @@ def test_on_a_slope_and_on_steps_feet_stand_on_them() -> None:
     above = (points[..., 2] - uneven(points[..., :2])).min(axis=-1)
     assert above.min() > -0.005
     assert np.median(np.abs(above[contacts()])) < 0.005
+
+
+def test_at_120_frames_a_second_it_comes_down_too() -> None:
+    turns, root = features.resampled(*walk(), np.arange(0, 40, 0.25))
+    done = finished(physical.on_a_body(BODY, turns, root + [0, 0, 0.05], 4 * FPS))
+    assert len(done.after) == len(root)
+    assert done.after.mean() < 0.1 * done.before.mean()
+    assert metrics.penetration(foot_points(BODY, *forward(BODY, *done.motion))).max() < 1.0
 
 
 def test_jumps_stay_ballistic() -> None:
