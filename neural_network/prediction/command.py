@@ -430,8 +430,8 @@ WHY = {
         "the networks' loss was still falling after 240 s; nine minutes of other people's motion do not say how this person moves",
     ),
     "500 frames": (
-        "clips played up to 15 % faster, steps up to 15 % longer",
-        "a third of a second does not tell a take's mean speed",
+        "clips played up to 15 % faster, steps up to 15 % longer, the pace of whole steps, no clip that halts a walker",
+        "a third of a second does not tell a take's mean speed, least of all where the body still stands",
     ),
 }
 """What was tried for a figure that is missed, and what holds it back, by words of its name."""
