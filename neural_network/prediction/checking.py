@@ -157,8 +157,7 @@ def _fill_words(lengths: tuple[int, ...], fill: np.ndarray, straight: np.ndarray
     if not lengths:
         return
     ratio = fill / np.maximum(straight, 1e-9)
-    better = [n for n, r in zip(lengths, ratio, strict=True) if r < FAIR]
-    much = [n for n, r in zip(lengths, ratio, strict=True) if r < GOOD]
+    better, much = (lengths[: _leading(ratio < least)] for least in (FAIR, GOOD))
     if much:
         yield f"Fill: trust it with keys up to {max(much) / FPS:.1f} s apart"
     elif better:
@@ -169,17 +168,24 @@ def _fill_words(lengths: tuple[int, ...], fill: np.ndarray, straight: np.ndarray
         yield f"Keys {n / FPS:.1f} s apart: {mine:.0f} mm off, interpolation {plain:.0f}"
 
 
+def _leading(flags: np.ndarray) -> int:
+    """How many are true from the first one on, without a break."""
+    return int(np.argmin(np.append(flags, False)))
+
+
 def _ahead_words(went: np.ndarray, held: np.ndarray) -> Iterator[str]:
     """What the figures of Continue mean."""
     if not len(went):
         return
-    ahead = np.flatnonzero(went < held)
-    last = (int(ahead[-1]) + 1) / FPS if len(ahead) else 0.0
-    yield (
-        f"Continue: nearer to the true pose than holding still up to {last:.1f} s ahead"
-        if last
-        else ("Continue: as far from the true pose as holding still, so its motion is one of many that may follow")
-    )
+    nearer = went < held
+    soon = _leading(nearer)
+    late = len(nearer) - _leading(nearer[::-1])
+    if soon:
+        yield f"Continue: nearer to the true pose than holding still up to {soon / FPS:.1f} s ahead"
+    elif late < len(nearer):
+        yield f"Continue: nearer to the true pose than holding still from {late / FPS:.1f} s ahead on, and farther before"
+    else:
+        yield "Continue: as far from the true pose as holding still, so its motion is one of many that may follow"
     for seconds in SECONDS:
         row = min(round(seconds * FPS), len(went)) - 1
         yield f"After {seconds:.1f} s: {went[row]:.0f} mm off, holding the pose {held[row]:.0f}"

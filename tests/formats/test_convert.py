@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from conftest import REPO
 
+from neural_network.core import forward_kinematics as fk
 from neural_network.formats import asf_amc, bvh, convert
-from neural_network.motion import cleaning
-from neural_network.motion.clip import global_pose
+from neural_network.motion import cleaning, pose_set
+from neural_network.motion.clip import global_pose, to_z_up
 
 ODD = REPO / "tests" / "odd"
 AMC = ODD / "mini_radians.amc"
@@ -54,6 +55,21 @@ def test_what_is_low_passed_is_written_as_cleaning_has_it(tmp_path: Path) -> Non
     wanted = cleaning.low_pass(plain, 8)
     np.testing.assert_allclose(global_pose(bvh.read(out))[1], global_pose(wanted)[1], rtol=0, atol=WRITTEN)
     assert np.abs(global_pose(wanted)[1] - global_pose(plain)[1]).max() > 10 * WRITTEN
+
+
+def test_a_clip_of_poses_becomes_a_bvh_in_metres_with_y_up(tmp_path: Path) -> None:
+    data = REPO / "training_data" / "training_data.npz"
+    poses = pose_set.load(data)
+    name = poses.clip_names[2]
+    rows = poses.rows(2)
+    code, _ = run(data, "--clip", name, "-o", tmp_path / "out.bvh")
+    assert code == 0
+    heads = global_pose(bvh.read(tmp_path / "out.bvh"))[1] @ to_z_up("Y").T
+    wanted = fk.armature_matrices(poses.skeleton, poses.rot[rows].astype(float), poses.root_pos[rows].astype(float))
+    np.testing.assert_allclose(heads, wanted[..., :3, 3], rtol=0, atol=WRITTEN)
+    with pytest.raises(ValueError, match=r"expected --clip with one of .* got nobody"):
+        run(data, "--clip", "nobody", "-o", tmp_path / "other.bvh")
+    assert not (tmp_path / "other.bvh").exists()
 
 
 def test_bad_input_is_said_in_words_and_nothing_is_written(tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ def character() -> Any:
     return next(ob for ob in bpy.data.objects if ob.type == "ARMATURE")
 
 
-def stage(install: Callable[[], Steps], panel: str) -> Steps:
-    """The demo character with its actions, seen from its left, and one panel."""
+def stage(install: Callable[[], Steps], *panels: str) -> Steps:
+    """The demo character with its actions, seen from its left, and some panels."""
     yield from install()
-    drive.only_panels(panel)
+    drive.only_panels(*panels)
     with inside():
         bpy.ops.object.select_all(action="SELECT")
         bpy.ops.object.delete()
@@ -71,7 +71,7 @@ def shown() -> Any:
 
 def filling(install: Callable[[], Steps], out: Path) -> Steps:
     """Two poses of one's own: Fill, Esc, Fill, Accept, undo."""
-    yield from stage(install, "NEURAL_IK_PT_motion")
+    yield from stage(install, "NEURAL_IK_PT_motion", "NEURAL_IK_PT_motion_holds", "NEURAL_IK_PT_motion_weights")
     scene, ob = bpy.context.scene, character()
     with inside():
         wing("host.actions").assign(ob.animation_data, None, None)
