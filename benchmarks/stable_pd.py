@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from neural_network.core import rotations
+from neural_network.core.messages import require
 from neural_network.core.reference_rig import reference
 from neural_network.physics import stable_pd
 from neural_network.physics.masses import masses
@@ -21,6 +22,7 @@ from neural_network.physics.masses import masses
 RATES = (60, 120, 240, 480)
 SECONDS = 0.5
 STABLE, EXPLICIT = "#1f5fa8", "#c8102e"
+ARROW = {"arrowstyle": "-", "lw": 0.4, "relpos": (0, 0.5)}
 
 
 def measured() -> dict[tuple[int, bool], np.ndarray]:
@@ -40,6 +42,8 @@ def measured() -> dict[tuple[int, bool], np.ndarray]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print, draw."""
     words = sys.argv[1:] if argv is None else list(argv)
+    if words:
+        require("matplotlib", "uv run --group report python -m benchmarks.stable_pd installs it; leave the picture out")
     found = measured()
     for (rate, stable), errors in found.items():
         kind = "stable" if stable else "explicit"
@@ -59,19 +63,20 @@ def draw(found: dict[tuple[int, bool], np.ndarray], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 3))
+    figure, axes = plt.subplots(figsize=(7, 3.4))
     for (rate, stable), errors in found.items():
         shown = np.degrees(np.minimum(errors, np.pi))
         color = STABLE if stable else EXPLICIT
         label = f"{'stable' if stable else 'explicit'} PD" if rate == RATES[0] else None
         axes.plot(1000 * np.arange(1, len(shown) + 1) / rate, shown, color=color, lw=1, label=label)
         if not np.isfinite(errors[-1]):
-            axes.plot(1000 * len(shown) / rate, 180, "x", color=color)
-            axes.annotate(
-                f"{rate} Hz", (1000 * len(shown) / rate, 180), (4, -4), textcoords="offset points", fontsize=7
-            )
+            end = 1000 * len(shown) / rate
+            axes.plot(end, 180, "x", color=color)
+            words = f"{rate} Hz: explodes after {end:.3g} ms"
+            place = (75, 168 - 17 * RATES.index(rate))
+            axes.annotate(words, (end, 180), place, fontsize=8, va="center", arrowprops=ARROW)
     axes.set(xlabel="ms", ylabel="largest joint error [degrees]", xlim=(0, 200), ylim=(0, 190))
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="center right")
     figure.tight_layout()
     figure.savefig(path)
 

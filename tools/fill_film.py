@@ -18,6 +18,7 @@ import numpy as np
 
 from neural_network.core import metrics
 from neural_network.core.contacts import foot_points
+from neural_network.core.messages import require
 from neural_network.core.skeleton import Skeleton
 from neural_network.ik.foot_pins import forward
 from neural_network.motion import features
@@ -44,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--take", required=True, help="the clip that is filled")
     parser.add_argument("--keys", required=True, help="frames at 30 a second that are known, between commas")
     args = parser.parse_args(argv)
+    require("matplotlib", "uv run --group report python -m tools.fill_film installs it")
     body, takes = material.read([args.takes], only_numbered=True)
     take = next((one for one in takes if one.name == args.take), None)
     if take is None:

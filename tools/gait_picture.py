@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from neural_network.core.contacts import foot_points
+from neural_network.core.messages import require
 from neural_network.gait import network, parameters, teacher, walks
 from neural_network.ik import foot_pins
 
@@ -28,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output")
     args = parser.parse_args(argv)
+    require("matplotlib", "uv run --group report python -m tools.gait_picture installs it")
     import matplotlib
 
     matplotlib.use("Agg")

@@ -11,6 +11,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from neural_network.core.messages import require
 from neural_network.motion import pose_set
 from neural_network.physics import balance
 from neural_network.rigs import on_body
@@ -25,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("clips", type=Path, nargs="+")
     parser.add_argument("output")
     args = parser.parse_args(argv)
+    require("matplotlib", "uv run --group report python -m tools.physics_picture installs it")
     import matplotlib
 
     matplotlib.use("Agg")

@@ -12,6 +12,7 @@ import numpy as np
 
 from neural_network.core.contacts import foot_points
 from neural_network.core.files import read_archive
+from neural_network.core.messages import require
 from neural_network.core.skeleton import Skeleton
 from neural_network.ik.foot_pins import forward
 from neural_network.learning.arguments import number
@@ -35,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--clips", type=number(int, 0, 100_000), nargs="+", help="numbers of the clips; all where it is left out"
     )
     args = parser.parse_args(argv)
+    require("matplotlib", "uv run --group report python -m tools.repair_picture installs it")
     import matplotlib
 
     matplotlib.use("Agg")
