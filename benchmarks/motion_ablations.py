@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from neural_network.core.files import write_whole
+from neural_network.core.messages import show
 from neural_network.learning.arguments import positive
 
 REPO = Path(__file__).resolve().parents[1]
@@ -93,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--show", action="store_true", help="print the table of what was written before")
     args = parser.parse_args(argv)
     if args.show:
-        print(table(json.loads(args.output.read_text(encoding="utf-8"))))
+        show(table(json.loads(args.output.read_text(encoding="utf-8"))))
         return 0
     if args.data is None:
         parser.error("expected --data TAKES.npz, or --show")
@@ -101,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as temporary:
         for document in trained(rows, args, args.keep or Path(temporary)):
             write_whole(args.output, (json.dumps(document, indent=1) + "\n").encode())
-    print(table(document))
+    show(table(document))
     return 0
 
 
@@ -124,13 +125,13 @@ def trained(rows: dict[str, str], args: argparse.Namespace, folder: Path) -> Ite
             running.remove(one)
             name, report, process, began = one
             if process.returncode:
-                print(f"{name}: failed with {process.returncode}", file=sys.stderr)
+                show(f"{name}: failed with {process.returncode}", error=True)
                 continue
             found = json.loads(report.read_text(encoding="utf-8"))
             hold = found["figures"].pop("hold the pose")
             (figures,) = found["figures"].values()
             out[name] = {"command": found["command"], "steps": found["steps"], "figures": figures}
-            print(f"{name}: {time.perf_counter() - began:.0f} s, mean {figures['mean MPJPE [mm]']:.1f} mm", flush=True)
+            show(f"{name}: {time.perf_counter() - began:.0f} s, mean {figures['mean MPJPE [mm]']:.1f} mm")
             ordered = {name: out[name] for name in rows if name in out}
             yield {"schema": 1, "left_out": LEFT_OUT, "validated_on": VALIDATED, "hold the pose": hold, "rows": ordered}
 
