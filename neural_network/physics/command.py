@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ..core.files import keep_apart, write_whole
 from ..core.messages import Say
-from ..ik.foot_pins import Ground, flat_ground
+from ..ik import mended_clips
 from ..learning import card
 from ..learning.arguments import positive, require_writable
 from ..learning.evaluation import Commands, add_command, add_eval, evaluate, require_files
 from ..motion import contact_file, pose_set
-from ..motion.pose_set import PoseSet
 from ..rigs import on_body
 from . import balance, figures, mending, physical
 from .figures import Repaired
@@ -68,13 +66,6 @@ def _seed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=positive(int, zero=True), default=0, help="of everything that is drawn (0)")
 
 
-def _floor(poses: PoseSet, clip: int) -> Ground:
-    if poses.ground is None or not poses.ground[clip]:
-        return flat_ground
-    height = float(poses.ground[clip])
-    return lambda points: np.full(points.shape[:-1], height)
-
-
 def run_mend(args: argparse.Namespace, say: Say) -> int:
     """Make Physical."""
     keep_apart({"the clips": args.clips, "--contacts": args.contacts}, {"-o": args.output})
@@ -84,45 +75,28 @@ def run_mend(args: argparse.Namespace, say: Say) -> int:
     given = (
         contact_file.NOTHING if args.contacts is None else contact_file.read(args.contacts, poses.frames, feet=False)
     )
-    rot, root = poses.rot.copy(), poses.root_pos.copy()
-    contact, score = np.zeros((poses.frames, 2), bool), np.zeros(poses.frames)
-    sound, refused = np.zeros(len(poses.clip_names), bool), []
-    for clip, name in enumerate(poses.clip_names):
-        rows, fps = poses.rows(clip), float(poses.clip_fps[clip])
-        own = given.rows(rows)
-        try:
-            work = physical.make(
-                who, poses.rot[rows], poses.root_pos[rows], fps, own.feet, _floor(poses, clip), own.hands, own.places
-            )
-            done = figures.finished(work)
-        except ValueError as error:
-            refused.append(f"{name}: {error}")
-            sound[clip] = True
-            continue
-        rot[rows], root[rows], contact[rows], score[rows] = done.rot, done.root, done.contact, done.score
-        sound[clip] = done.sound
-        say(_line(name, done))
-        for note in done.notes:
-            say(f"  {note}")
-    if len(refused) == len(poses.clip_names):
-        raise ValueError(refused[0])
-    for words in refused:
-        say(f"note: {words}; left as it is", error=True)
-    same = poses if sound.all() else replace(poses, rot=rot.astype(np.float32), root_pos=root.astype(np.float32))
-    pose_set.save(args.output, same, {"contact": contact, "score": score, "judged_sound": sound})
+
+    def make(clip: int, rows: slice, fps: float) -> Physical:
+        own, motion = given.rows(rows), (poses.rot[rows], poses.root_pos[rows])
+        floor = mended_clips.floor_of(poses, clip)
+        return figures.finished(physical.make(who, *motion, fps, own.feet, floor, own.hands, own.places))
+
+    def scores(every: list[Physical | None]) -> dict[str, np.ndarray]:
+        score = np.zeros(poses.frames)
+        for clip, done in enumerate(every):
+            score[poses.rows(clip)] = 0.0 if done is None else done.score
+        return {"score": score}
+
+    mended_clips.mend(poses, make, _line, say, args.output, scores)
     return 0
 
 
 def _line(name: str, done: Physical) -> str:
-    was = done.before["score"]
+    was, now = done.before["score"], done.after["score"]
     if done.sound:
         return f"{name}: {'left' if done.notes else 'sound, left'} as it is; balance score {was:.2f}"
-    told = [f"balance score {was:.2f} to {done.after['score']:.2f}"]
-    told += [
-        f"{words} {done.before[key]:.1f} to {done.after[key]:.1f} mm"
-        for words, key in (("slide a frame", "slide_mm"), ("float", "float_mm"), ("below the floor", "penetration_mm"))
-    ]
-    return f"{name}: {', '.join(told)}; legs turned {done.after['legs_deg']:.1f} degrees, the rest {done.after['rest_deg']:.1f}"
+    told = ", ".join([f"balance score {was:.2f} to {now:.2f}", *mended_clips.before_and_after(done.before, done.after)])
+    return f"{name}: {told}; legs turned {done.after['legs_deg']:.1f} degrees, the rest {done.after['rest_deg']:.1f}"
 
 
 def run_balance(args: argparse.Namespace, say: Say) -> int:
@@ -140,7 +114,9 @@ def run_balance(args: argparse.Namespace, say: Say) -> int:
         rot, root = poses.rot[rows], poses.root_pos[rows]
         on_body.require_motion(who, rot, root, fps, balance.FEWEST, f"{name}: {physical.FEW}")
         turns, way = on_body.to_body(who, rot, root)
-        score = balance.balance(who.body, turns, way, fps, _floor(poses, clip), given.rows(rows).hands).score
+        score = balance.balance(
+            who.body, turns, way, fps, mended_clips.floor_of(poses, clip), given.rows(rows).hands
+        ).score
         clips.append({"clip": name, "mean": float(score.mean()), "worst": float(score.max()), "score": score.tolist()})
         share = float((score > mending.HANGS).mean()) * 100
         say(

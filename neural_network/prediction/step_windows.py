@@ -26,7 +26,6 @@ EVERY = 3  # frames between the begins of windows whose states depend on where t
 RATES = (0.87, 1.15)  # takes are played slower and faster, too
 
 VELOCITY = "adaptive"
-ROLLOUTS = ("through", "detached", "off")
 
 
 @dataclass(frozen=True)

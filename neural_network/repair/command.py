@@ -13,7 +13,7 @@ import numpy as np
 from ..core import rotations
 from ..core.files import keep_apart
 from ..core.messages import Say, counted
-from ..ik.foot_pins import Ground, flat_ground
+from ..ik import mended_clips
 from ..learning import card
 from ..learning.arguments import positive, require_writable
 from ..learning.evaluation import Commands, add_command, add_eval, evaluate, require_files
@@ -91,13 +91,6 @@ def _loaded(args: argparse.Namespace, **also: Path | None) -> tuple[PoseSet, Cha
     return poses, on_body.found(poses.skeleton)
 
 
-def _floor(poses: PoseSet, clip: int) -> Ground:
-    if poses.ground is None or not poses.ground[clip]:
-        return flat_ground
-    height = float(poses.ground[clip])
-    return lambda points: np.full(points.shape[:-1], height)
-
-
 def _network(args: argparse.Namespace, say: Say) -> Network | None:
     """The network, or None, with a note, where the shipped weights are not there."""
     if args.weights == SHIPPED and not SHIPPED.exists():
@@ -120,7 +113,12 @@ def run_contacts(args: argparse.Namespace, say: Say) -> int:
         rows = poses.rows(clip)
         if rows.stop - rows.start >= fixing.FEWEST:
             contact[rows] = fixing.find_contacts(
-                who, poses.rot[rows], poses.root_pos[rows], float(poses.clip_fps[clip]), _floor(poses, clip), learned
+                who,
+                poses.rot[rows],
+                poses.root_pos[rows],
+                float(poses.clip_fps[clip]),
+                mended_clips.floor_of(poses, clip),
+                learned,
             )
         share = contact[rows].mean(axis=0) * 100
         say(
@@ -135,9 +133,9 @@ def run_fix(args: argparse.Namespace, say: Say) -> int:
     poses, who = _loaded(args, **{"--contacts": args.contacts})
     given = contact_file.NOTHING if args.contacts is None else contact_file.read(args.contacts, poses.frames)
 
-    def fix(rows: slice, fps: float, clip: int, learned: Network | None) -> Fixed:
+    def fix(clip: int, rows: slice, fps: float, learned: Network | None) -> Fixed:
         own = given.rows(rows)
-        under, motion = _floor(poses, clip), (poses.rot[rows], poses.root_pos[rows])
+        under, motion = mended_clips.floor_of(poses, clip), (poses.rot[rows], poses.root_pos[rows])
         return fixing.fix(who, *motion, fps, own.feet, under, learned, own.hands, own.places)
 
     return _all_clips(args, say, poses, fix)
@@ -147,38 +145,23 @@ def run_clean(args: argparse.Namespace, say: Say) -> int:
     """Clean."""
     poses, who = _loaded(args)
 
-    def clean(rows: slice, fps: float, clip: int, learned: Network | None) -> Fixed:
-        return fixing.clean(who, poses.rot[rows], poses.root_pos[rows], fps, learned, _floor(poses, clip))
+    def clean(clip: int, rows: slice, fps: float, learned: Network | None) -> Fixed:
+        return fixing.clean(
+            who, poses.rot[rows], poses.root_pos[rows], fps, learned, mended_clips.floor_of(poses, clip)
+        )
 
     return _all_clips(args, say, poses, clean)
 
 
 def _all_clips(
-    args: argparse.Namespace, say: Say, poses: PoseSet, make: Callable[[slice, float, int, Network | None], Fixed]
+    args: argparse.Namespace, say: Say, poses: PoseSet, make: Callable[[int, slice, float, Network | None], Fixed]
 ) -> int:
     learned = _network(args, say)
-    rot, root = poses.rot.copy(), poses.root_pos.copy()
-    contact = np.zeros((poses.frames, 2), bool)
-    changed, sound, refused = np.zeros(len(poses.clip_names)), np.zeros(len(poses.clip_names), bool), []
-    for clip, name in enumerate(poses.clip_names):
-        rows = poses.rows(clip)
-        try:
-            done = make(rows, float(poses.clip_fps[clip]), clip, learned)
-        except ValueError as error:
-            refused.append(f"{name}: {error}")
-            sound[clip] = True
-            continue
-        rot[rows], root[rows], contact[rows] = done.rot, done.root, done.contact
-        changed[clip], sound[clip] = done.changed_mm, done.sound
-        say(_line(name, done))
-        for note in done.notes:
-            say(f"  {note}")
-    if len(refused) == len(poses.clip_names):
-        raise ValueError(refused[0])
-    for words in refused:
-        say(f"note: {words}; left as it is", error=True)
-    same = poses if sound.all() else replace(poses, rot=rot.astype(np.float32), root_pos=root.astype(np.float32))
-    pose_set.save(args.output, same, {"contact": contact, "changed_mm": changed, "judged_sound": sound})
+
+    def moved(every: list[Fixed | None]) -> dict[str, np.ndarray]:
+        return {"changed_mm": np.array([0.0 if done is None else done.changed_mm for done in every])}
+
+    mended_clips.mend(poses, lambda clip, rows, fps: make(clip, rows, fps, learned), _line, say, args.output, moved)
     return 0
 
 
@@ -186,11 +169,8 @@ def _line(name: str, done: Fixed) -> str:
     if done.sound:
         return f"{name}: sound, left as it is"
     wrong = ", ".join(kind for kind, chance in done.kinds.items() if chance > SURE)
-    told = [
-        f"{words} {done.before[key]:.1f} to {done.after[key]:.1f} mm"
-        for words, key in (("slide a frame", "slide_mm"), ("float", "float_mm"), ("below the floor", "penetration_mm"))
-    ]
-    return f"{name}: {f'{wrong}; ' if wrong else ''}moved by {done.changed_mm:.1f} mm; {', '.join(told)}"
+    told = ", ".join(mended_clips.before_and_after(done.before, done.after))
+    return f"{name}: {f'{wrong}; ' if wrong else ''}moved by {done.changed_mm:.1f} mm; {told}"
 
 
 def run_corrupt(args: argparse.Namespace, say: Say) -> int:
